@@ -124,26 +124,36 @@ template <class T> DEVICE void apply_to_row(const Epilogue &f, const RowThreads 
     }
 }
 
-// Adds some entries of a row, with columns and values from functions of their number, to the sums of the own vectors.
+// Adds up to BATCH entries of a row, with columns and values from functions of their number, to the sums of the own vectors.
+template <bool ALL, class T, class Column, class Value>
+DEVICE void add_batch(int k, int step, int count, const RowThreads &threads, const In<T> &x, const Column &column, const Value &value, T *sums) {
+    T v[BATCH] = {};
+    T other[BATCH][OWN] = {};
+    UNROLL
+    for (int i = 0; i < BATCH; ++i) {
+        if (ALL || k + i * step < count) {
+            v[i] = value(k + i * step);
+            threads.load(x, column(k + i * step), other[i]);
+        }
+    }
+    UNROLL
+    for (int i = 0; i < BATCH; ++i) {
+        UNROLL
+        for (int j = 0; j < OWN; ++j) {
+            sums[j] += v[i] * other[i][j];
+        }
+    }
+}
+
+// Adds every `step`th entry of a row from the first on.
 template <class T, class Column, class Value>
 DEVICE void add_row(int first, int step, int count, const RowThreads &threads, const In<T> &x, const Column &column, const Value &value, T *sums) {
-    for (int k = first; k < count; k += BATCH * step) {
-        T v[BATCH] = {};
-        T other[BATCH][OWN] = {};
-        UNROLL
-        for (int i = 0; i < BATCH; ++i) {
-            if (k + i * step < count) {
-                v[i] = value(k + i * step);
-                threads.load(x, column(k + i * step), other[i]);
-            }
-        }
-        UNROLL
-        for (int i = 0; i < BATCH; ++i) {
-            UNROLL
-            for (int j = 0; j < OWN; ++j) {
-                sums[j] += v[i] * other[i][j];
-            }
-        }
+    int k = first;
+    for (; k + (BATCH - 1) * step < count; k += BATCH * step) {
+        add_batch<true, T>(k, step, count, threads, x, column, value, sums);
+    }
+    if (k < count) {
+        add_batch<false, T>(k, step, count, threads, x, column, value, sums);
     }
 }
 

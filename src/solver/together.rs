@@ -118,9 +118,7 @@ impl Solver {
             && self.operator.is_none()
             && self.monitor.is_none()
             && METHODS.contains(&&*parts.name);
-        // On GPUs it was measured to be slower.
-        let usual = if B::HAS_IMMEDIATE_REDUCTIONS { MAX_VECTORS } else { 1 };
-        let allowed = Some(self.config.int("solver.columns")).filter(|columns| *columns > 0).unwrap_or(usual);
+        let allowed = self.config.int("solver.columns");
         // Multivectors that were allocated for more right-hand sides are kept.
         let kept = parts.together.as_ref().map_or(0, |together| together.cg.vectors());
         let wanted = count.max(kept).min(allowed);
