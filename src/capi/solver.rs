@@ -254,9 +254,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// lagged preconditioner, which saves its update while values change little. The key "preconditioner_age" of the report counts the changes
 /// since then.
 ///
-/// On the host several right-hand sides are solved together, up to 8 at a time, where the method allows it; on GPUs only if the option
-/// "solver.columns" says so. Each matrix of the hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its
-/// own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
+/// Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
+/// hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
 ///
 /// Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
 /// set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of
