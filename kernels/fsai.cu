@@ -105,7 +105,7 @@ template <class T> struct FsaiRow {
             const i64 at = candidates.slot(c);
             if (candidates.places[at] == 0) {
                 const i32 k = candidates.keys[at] - 1;
-                const T gradient = candidates.gradients[at], decrease = times(gradient, gradient) / As<T>::of(diagonals[k]);
+                const T gradient = candidates.gradients[at], decrease = times(times(gradient, gradient), 1 / As<T>::of(diagonals[k]));
                 if (decrease > 0 && fsai_is_finite(decrease) && (found < 0 || decrease > most || (decrease == most && k < column))) {
                     most = decrease;
                     column = k;

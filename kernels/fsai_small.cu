@@ -1,7 +1,7 @@
 // FSAI with adaptive patterns for rows with few candidates; see src/host/fsai/adaptive.rs. 32 lanes compute a row, and go on
 // with a later one. Candidates and the Cholesky factor are in shared memory, what belongs to a column of the pattern in the
-// registers of a lane. For each row of A that was added, a list in global memory tells which candidates its entries are, so that
-// a column is searched once.
+// registers of a lane. For each row of A that was added, lists in global memory hold its entries below i and which candidates they
+// are, so that a column is searched once. Loads are issued ahead of their use: a row has nothing else to hide their latency.
 #include "fsai_system.h"
 #include "hash_accumulator.h"
 
@@ -13,8 +13,12 @@ constexpr int FSAI_TRIANGLE = FSAI_COLUMNS * (FSAI_COLUMNS + 1) / 2;
 constexpr int FSAI_SLOTS = 512;
 constexpr int FSAI_TEAMS = BLOCK / FSAI_LANES;
 constexpr int FSAI_NUMBERS = FSAI_TRIANGLE + FSAI_CANDIDATES;
-// Entries of a row of A that a list can name.
-constexpr i64 FSAI_ENTRIES = 1 << 22;
+// Candidates of a lane.
+constexpr int FSAI_OWN = FSAI_CANDIDATES / FSAI_LANES;
+// Entries of a row whose loads a lane issues together.
+constexpr int FSAI_BATCH = 4;
+// Larger than any column.
+constexpr i32 NO_COLUMN = 0x7fffffff;
 
 // One row. A member variable is the same in all lanes unless its comment says otherwise.
 template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
@@ -22,30 +26,38 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
     In<i32> columns;
     In<T> values;
     In<f64> diagonals;
-    // The rows of L one behind the other, then the gradients of candidates.
+    // The rows of L without the diagonal one behind the other, then the gradients of candidates.
     Numbers numbers;
-    i64 first_number;
+    int first_number;
     // Columns k of candidates; ~k in the pattern.
     Keys keys;
-    i64 first_key;
+    int first_key;
     // Candidates plus 1 by a hash of their columns; 0 for none.
     Table table;
-    i64 first_slot_of_table;
-    // Lists of entries: the place in the row of A times FSAI_CANDIDATES, plus the candidate. The first list is that of row i.
+    int first_slot_of_table;
+    // Lists of entries: candidates and values. The first list is that of row i.
     Out<i32> lists;
+    Out<T> list_values;
     i64 i;
     T diagonal;
     T psi;
+    f64 least;
     int candidates;
     int count;
     int own_length;
-    // Of the column of the pattern that a lane has: column, candidate, begin of its row of A, length of its list, y and g.
+    // Candidates whose gradients are known.
+    int known;
+    // Of the column of the pattern that a lane has: column, candidate, length of its list, y, g, the inverse of the diagonal of L,
+    // and the coupling with the next column.
     i32 column;
     int candidate;
-    i64 begin;
     int length;
     T y;
     T g;
+    T inverse;
+    T x;
+    // Inverses of the diagonals of the candidates of a lane.
+    T inverse_of[FSAI_OWN];
 
     static DEVICE int begin_of(int row) { return row * (row + 1) / 2; }
     DEVICE T &l(int row, int t) const { return numbers[first_number + begin_of(row) + t]; }
@@ -79,78 +91,127 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         }
     }
 
-    // Lists the entries of row r below i; their columns become candidates. Returns how many there are, -1 if there are too many.
+    // Lists the entries of row r below i; their columns become candidates. The couplings with the columns of the pattern go to the
+    // lanes that have them. Returns how many entries there are, -1 if there are too many.
     DEVICE int enlist(i64 r, int list) {
         const i64 from = offsets[r], end = offsets[r + 1];
         int listed = 0;
+        x = 0;
         ROLLED
-        for (i64 base = from; base < end; base += FSAI_LANES) {
-            const i64 e = base + Lanes::rank();
-            const i32 k = e < end ? columns[e] : 0;
-            const bool below = e < end && k < i;
-            int c = below ? find(k) : -1;
-            const u64 fresh = Lanes::ballot(below && c < 0);
-            if (candidates + count_bits(fresh) > FSAI_CANDIDATES || base - from >= FSAI_ENTRIES) {
-                return -1;
+        for (i64 base = from + Lanes::rank(); base - Lanes::rank() < end; base += FSAI_BATCH * FSAI_LANES) {
+            i32 k[FSAI_BATCH];
+            T v[FSAI_BATCH];
+            UNROLL
+            for (int b = 0; b < FSAI_BATCH; ++b) {
+                const i64 e = base + b * FSAI_LANES;
+                k[b] = e < end ? columns[e] : static_cast<i32>(i);
+                v[b] = e < end ? values[e] : T(0);
             }
-            if (fresh != 0) {
-                const bool is_new = below && c < 0;
-                if (is_new) {
-                    c = candidates + rank_among<FSAI_LANES>(fresh);
-                    key(c) = k;
-                    insert(k, c);
+            UNROLL
+            for (int b = 0; b < FSAI_BATCH; ++b) {
+                const bool below = k[b] < i;
+                const u64 all = Lanes::ballot(below);
+                if (all != 0) {
+                    int c = below ? find(k[b]) : -1;
+                    const u64 fresh = Lanes::ballot(below && c < 0);
+                    if (candidates + count_bits(fresh) > FSAI_CANDIDATES) {
+                        return -1;
+                    }
+                    if (fresh != 0) {
+                        if (below && c < 0) {
+                            c = candidates + rank_among<FSAI_LANES>(fresh);
+                            key(c) = k[b];
+                            insert(k[b], c);
+                        }
+                        candidates += count_bits(fresh);
+                        Lanes::barrier();
+                    }
+                    u64 hits = Lanes::ballot(below && key(below ? c : 0) < 0);
+                    ROLLED
+                    for (; hits != 0; hits &= hits - 1) {
+                        const int hit = lowest_bit(hits), of = Lanes::shuffle(c, hit);
+                        const T coupled = Lanes::shuffle(v[b], hit);
+                        x = Lanes::rank() < count && candidate == of ? coupled : x;
+                    }
+                    if (below) {
+                        const int at = list * FSAI_CANDIDATES + listed + rank_among<FSAI_LANES>(all);
+                        lists[at] = c;
+                        list_values[at] = v[b];
+                    }
+                    listed += count_bits(all);
                 }
-                candidates += count_bits(fresh);
-                Lanes::barrier();
             }
-            const u64 all = Lanes::ballot(below);
-            if (below) {
-                lists[list * FSAI_CANDIDATES + listed + rank_among<FSAI_LANES>(all)] =
-                    static_cast<i32>((e - from) * FSAI_CANDIDATES) + c;
-            }
-            listed += count_bits(all);
         }
         Lanes::barrier();
         return listed;
     }
 
+    // Two entries of a list for each lane, of which there may be none.
+    struct Ahead {
+        int first, second;
+        T first_value, second_value;
+    };
+
+    DEVICE Ahead load(int list, int listed, int s) const {
+        const int at = list * FSAI_CANDIDATES + s;
+        const bool has_first = s < listed, has_second = s + FSAI_LANES < listed;
+        return {has_first ? lists[at] : -1, has_second ? lists[at + FSAI_LANES] : -1, has_first ? list_values[at] : T(0),
+                has_second ? list_values[at + FSAI_LANES] : T(0)};
+    }
+
     // Half of the gradient of psi for all candidates.
-    DEVICE void find_gradients() const {
-        ROLLED
-        for (int c = Lanes::rank(); c < candidates; c += FSAI_LANES) {
-            gradient(c) = 0;
+    DEVICE void find_gradients() {
+        UNROLL
+        for (int j = 0; j < FSAI_OWN; ++j) {
+            const int c = Lanes::rank() + j * FSAI_LANES;
+            if (c < candidates) {
+                gradient(c) = 0;
+                if (c >= known) {
+                    inverse_of[j] = 1 / As<T>::of(diagonals[key(c)]);
+                }
+            }
         }
+        known = candidates;
         Lanes::barrier();
         ROLLED
         for (int s = Lanes::rank(); s < own_length; s += FSAI_LANES) {
-            const i32 entry = lists[s];
-            gradient(entry & (FSAI_CANDIDATES - 1)) = values[offsets[i] + entry / FSAI_CANDIDATES];
+            gradient(lists[s]) = list_values[s];
         }
+        int listed = Lanes::shuffle(length, 0);
+        Ahead next = load(1, count > 0 ? listed : 0, Lanes::rank());
         Lanes::barrier();
         ROLLED
         for (int t = 0; t < count; ++t) {
             const T factor = Lanes::shuffle(g, t);
-            const i64 from = Lanes::shuffle(begin, t);
-            const int listed = Lanes::shuffle(length, t);
+            const int now = listed;
+            Ahead entries = next;
+            listed = Lanes::shuffle(length, (t + 1) % FSAI_LANES);
+            next = load(t + 2, t + 1 < count ? listed : 0, Lanes::rank());
             ROLLED
-            for (int s = Lanes::rank(); s < listed; s += FSAI_LANES) {
-                const i32 entry = lists[(t + 1) * FSAI_CANDIDATES + s];
-                gradient(entry & (FSAI_CANDIDATES - 1)) += times(values[from + entry / FSAI_CANDIDATES], factor);
+            for (int s = Lanes::rank(); s < now; s += 2 * FSAI_LANES) {
+                if (s != Lanes::rank()) {
+                    entries = load(t + 1, now, s);
+                }
+                gradient(entries.first) += times(entries.first_value, factor);
+                if (entries.second >= 0) {
+                    gradient(entries.second) += times(entries.second_value, factor);
+                }
             }
             Lanes::barrier();
         }
     }
 
-    // The candidate with the largest decrease among the first `known`, or -1.
-    DEVICE int best(int known) const {
+    // The candidate with the largest decrease among those whose gradients are known, or -1.
+    DEVICE int best() const {
         T most = 0;
         i32 of = 0;
         int found = -1;
-        ROLLED
-        for (int c = Lanes::rank(); c < known; c += FSAI_LANES) {
-            const i32 k = key(c);
+        UNROLL
+        for (int j = 0; j < FSAI_OWN; ++j) {
+            const int c = Lanes::rank() + j * FSAI_LANES;
+            const i32 k = c < known ? key(c) : -1;
             if (k >= 0) {
-                const T slope = gradient(c), decrease = times(slope, slope) / As<T>::of(diagonals[k]);
+                const T slope = gradient(c), decrease = times(times(slope, slope), inverse_of[j]);
                 if (decrease > 0 && fsai_is_finite(decrease) && (found < 0 || decrease > most || (decrease == most && k < of))) {
                     most = decrease;
                     of = k;
@@ -158,19 +219,13 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
                 }
             }
         }
-        UNROLL
-        for (int step = FSAI_LANES / 2; step > 0; step /= 2) {
-            const int other = Lanes::rank() ^ step;
-            const T decrease = Lanes::shuffle(most, other);
-            const i32 k = Lanes::shuffle(of, other);
-            const int c = Lanes::shuffle(found, other);
-            if (c >= 0 && (found < 0 || decrease > most || (decrease == most && k < of))) {
-                most = decrease;
-                of = k;
-                found = c;
-            }
+        const T largest = group_max<FSAI_LANES>(most);
+        if (!(largest > 0)) {
+            return -1;
         }
-        return found;
+        // The smallest column among equals.
+        const i32 mine = most == largest ? of : NO_COLUMN, smallest = Lanes::least(mine);
+        return Lanes::shuffle(found, lowest_bit(Lanes::ballot(mine == smallest)));
     }
 
     // The entry of row i in the column of candidate c; 0 where it has none.
@@ -178,53 +233,28 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         ROLLED
         for (int base = 0; base < own_length; base += FSAI_LANES) {
             const int s = base + Lanes::rank();
-            const i32 entry = s < own_length ? lists[s] : -1;
-            const u64 hit = Lanes::ballot(entry >= 0 && (entry & (FSAI_CANDIDATES - 1)) == c);
+            const int listed = s < own_length ? lists[s] : -1;
+            const T value = s < own_length ? list_values[s] : T(0);
+            const u64 hit = Lanes::ballot(listed == c);
             if (hit != 0) {
-                return values[offsets[i] + Lanes::shuffle(entry, lowest_bit(hit)) / FSAI_CANDIDATES];
+                return Lanes::shuffle(value, lowest_bit(hit));
             }
         }
         return 0;
     }
 
-    // The couplings of a row of A with the columns of the pattern: that of its column in each lane.
-    DEVICE T couplings(int list, i64 from, int listed) const {
-        T mine = 0;
-        ROLLED
-        for (int base = 0; base < listed; base += FSAI_LANES) {
-            const int s = base + Lanes::rank();
-            const i32 entry = s < listed ? lists[list * FSAI_CANDIDATES + s] : 0;
-            const int c = entry & (FSAI_CANDIDATES - 1);
-            const bool is_known = s < listed && key(c) < 0;
-            if (Lanes::ballot(is_known) != 0) {
-                const T value = is_known ? values[from + entry / FSAI_CANDIDATES] : T(0);
-                ROLLED
-                for (int u = 0; u < count; ++u) {
-                    const int wanted = Lanes::shuffle(candidate, u);
-                    const u64 hit = Lanes::ballot(is_known && c == wanted);
-                    if (hit != 0) {
-                        const T found = Lanes::shuffle(value, lowest_bit(hit));
-                        mine = Lanes::rank() == u ? found : mine;
-                    }
-                }
-            }
-        }
-        return mine;
-    }
-
     // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where there is no room.
     DEVICE int append(int c) {
         const i32 k = key(c);
-        const i64 from = offsets[k];
+        const T own = As<T>::of(diagonals[k]), of_i = coupling(c);
         const int listed = enlist(k, count + 1);
         if (listed < 0) {
             return -1;
         }
-        const T own = As<T>::of(diagonals[k]);
-        T x = couplings(count + 1, from, listed), pivot = own, rhs = -coupling(c);
+        T pivot = own, rhs = -of_i;
         ROLLED
         for (int t = 0; t < count; ++t) {
-            const T v = Lanes::shuffle(x, t) / l(t, t);
+            const T v = Lanes::shuffle(times(x, inverse), t);
             pivot -= times(v, v);
             rhs -= times(v, Lanes::shuffle(y, t));
             if (Lanes::rank() == t) {
@@ -233,7 +263,7 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
                 x -= times(v, l(Lanes::rank(), t));
             }
         }
-        const T root = fsai_root(pivot), next = rhs / root, reduced = psi - times(next, next);
+        const T of_pivot = 1 / fsai_root(pivot), next = times(rhs, of_pivot), reduced = psi - times(next, next);
         const T smallest = As<T>::of(least);
         if (!(pivot > times(smallest, own)) || !(reduced > times(smallest, diagonal))) {
             return 0;
@@ -241,11 +271,10 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         if (Lanes::rank() < count) {
             l(count, Lanes::rank()) = x;
         } else if (Lanes::rank() == count) {
-            l(count, count) = root;
+            inverse = of_pivot;
             key(c) = ~k;
             column = k;
             candidate = c;
-            begin = from;
             length = listed;
             y = next;
         }
@@ -260,7 +289,7 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         g = y;
         ROLLED
         for (int t = count - 1; t >= 0; --t) {
-            const T v = Lanes::shuffle(g, t) / l(t, t);
+            const T v = Lanes::shuffle(times(g, inverse), t);
             if (Lanes::rank() == t) {
                 g = v;
             } else if (Lanes::rank() < t) {
@@ -279,11 +308,10 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         for (int step = 0; step < steps; ++step) {
             find_gradients();
             const T before = psi;
-            const int known = candidates;
             bool complete = true, is_definite = true;
             ROLLED
             for (int entry = 0; complete && entry < entries; ++entry) {
-                const int c = best(known);
+                const int c = best();
                 const int added = c < 0 ? 1 : append(c);
                 if (added < 0) {
                     return -1;
@@ -317,8 +345,6 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
             lengths[i] = count + 1;
         }
     }
-
-    f64 least;
 };
 
 // As fsai_rows in kernels/fsai.cu, for a capacity of at most FSAI_COLUMNS. Rows with too many candidates get the length 0 and are
@@ -326,7 +352,7 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
 template <class T>
 DEVICE void fsai_small_rows(i64 rows, int groups, int steps, int entries, int capacity, f64 tolerance, f64 smallest,
                             const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<f64> &diagonals,
-                            const Out<i32> &lists, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &lengths,
+                            const Out<i32> &lists, const Out<T> &list_values, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &lengths,
                             const Out<i32> &counts) {
     SHARED(T, numbers, FSAI_TEAMS * FSAI_NUMBERS);
     SHARED(i32, keys, FSAI_TEAMS * FSAI_CANDIDATES);
@@ -335,9 +361,10 @@ DEVICE void fsai_small_rows(i64 rows, int groups, int steps, int entries, int ca
     if (group >= groups) {
         return;
     }
-    const i64 team = thread_index() / FSAI_LANES;
+    const int team = thread_index() / FSAI_LANES;
     const i64 length = static_cast<i64>(FSAI_COLUMNS + 1) * FSAI_CANDIDATES;
     const Out<i32> own_lists{lists.data + group * length, length};
+    const Out<T> own_values{list_values.data + group * length, length};
     ROLLED
     for (i64 i = group; i < rows; i += groups) {
         ROLLED
@@ -349,7 +376,7 @@ DEVICE void fsai_small_rows(i64 rows, int groups, int steps, int entries, int ca
         const bool is_positive = fsai_is_positive(diagonal);
         FsaiSmallRow<T, decltype(numbers) &, decltype(keys) &, decltype(table) &> row{
             offsets, columns, values, diagonals, numbers, team * FSAI_NUMBERS, keys, team * FSAI_CANDIDATES, table,
-            team * FSAI_SLOTS, own_lists, i, diagonal, diagonal, 0, 0, 0, 0, 0, 0, 0, 0, 0, smallest};
+            team * FSAI_SLOTS, own_lists, own_values, i, diagonal, diagonal, smallest};
         const int outcome = is_positive ? row.grow(steps, entries, tolerance) : 0;
         if (Lanes::rank() == 0 && outcome <= 0) {
             atomic_add(counts[outcome < 0 ? 1 : 0], 1);
@@ -364,10 +391,10 @@ DEVICE void fsai_small_rows(i64 rows, int groups, int steps, int entries, int ca
 }
 
 #define FSAI_SMALL(T) \
-    KERNEL(fsai_small_##T, i64 rows, i32 groups, i32 steps, i32 entries, i32 capacity, f64 tolerance, f64 smallest, In<i64> offsets, \
-           In<i32> columns, In<T> values, In<f64> diagonals, Out<i32> lists, Out<i32> to_columns, Out<T> to_values, Out<i32> lengths, \
+    KERNEL_OF(4, fsai_small_##T, i64 rows, i32 groups, i32 steps, i32 entries, i32 capacity, f64 tolerance, f64 smallest, In<i64> offsets, \
+           In<i32> columns, In<T> values, In<f64> diagonals, Out<i32> lists, Out<T> list_values, Out<i32> to_columns, Out<T> to_values, Out<i32> lengths, \
            Out<i32> counts) { \
         fsai_small_rows<T>(rows, groups, steps, entries, capacity, tolerance, smallest, offsets, columns, values, diagonals, lists, \
-                           to_columns, to_values, lengths, counts); \
+                           list_values, to_columns, to_values, lengths, counts); \
     }
 FOR_SETUP(FSAI_SMALL)

@@ -14,7 +14,7 @@ template <class T> DEVICE bool fsai_is_positive(T diagonal) { return diagonal > 
 
 // The Cholesky factor L of A on the pattern, which grows by a row for each column, with y and g of the host.
 template <class T> struct FsaiSystem {
-    // The rows of L one behind the other.
+    // The rows of L one behind the other, with the inverse of the diagonal.
     Out<T> l;
     Out<T> y;
     Out<T> g;
@@ -46,7 +46,7 @@ template <class T> struct FsaiSystem {
         ROLLED
         for (int t = 0; t < count; ++t) {
             Lanes::barrier();
-            const T v = l[row + t] / l[begin_of(t) + t];
+            const T v = times(l[row + t], l[begin_of(t) + t]);
             pivot -= times(v, v);
             rhs -= times(v, y[t]);
             Lanes::barrier();
@@ -58,13 +58,13 @@ template <class T> struct FsaiSystem {
                 l[row + u] -= times(v, l[begin_of(u) + t]);
             }
         }
-        const T root = fsai_root(pivot), next = rhs / root, reduced = psi - times(next, next);
+        const T inverse = 1 / fsai_root(pivot), next = times(rhs, inverse), reduced = psi - times(next, next);
         if (!(pivot > times(smallest, own)) || !(reduced > times(smallest, diagonal))) {
             return false;
         }
         Lanes::barrier();
         if (Lanes::rank() == 0) {
-            l[row + count] = root;
+            l[row + count] = inverse;
             y[count] = next;
         }
         psi = reduced;
@@ -83,7 +83,7 @@ template <class T> struct FsaiSystem {
         for (int t = count - 1; t >= 0; --t) {
             Lanes::barrier();
             const i64 row = begin_of(t);
-            const T v = g[t] / l[row + t];
+            const T v = times(g[t], l[row + t]);
             Lanes::barrier();
             if (Lanes::rank() == 0) {
                 g[t] = v;

@@ -29,8 +29,8 @@ const SMALL_CAPACITY: usize = 15;
 /// Numbers of the lists of a row there.
 const SMALL_LISTS: usize = (SMALL_CAPACITY + 1) * 256;
 
-/// Most rows that are computed at the same time there.
-const MAX_SMALL_GROUPS: usize = 1 << 13;
+/// Most rows that are computed at the same time there: about what an H200 holds, so that no team of lanes waits for another.
+const MAX_SMALL_GROUPS: usize = 1 << 12;
 
 /// Which entries of a matrix a pattern keeps, as in `kernels/fsai_pattern.cu`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -254,10 +254,11 @@ impl<'a, T: Scalar> AdaptiveRows<'a, T> {
     /// Computes rows with few candidates in shared memory.
     fn small(&self, workspace: usize) -> Result<()> {
         let (a, adaptive) = (self.a, self.adaptive);
-        let bytes = SMALL_LISTS * size_of::<i32>();
+        let bytes = SMALL_LISTS * (size_of::<i32>() + T::PRECISION.bytes());
         let groups = (workspace / bytes).clamp(1, MAX_SMALL_GROUPS).min(a.rows.max(1));
         let lists = self.gpu.allocate::<i32>(groups * SMALL_LISTS)?;
-        let arguments: [&dyn Argument; 16] = [
+        let values = self.gpu.allocate::<T>(groups * SMALL_LISTS)?;
+        let arguments: [&dyn Argument; 17] = [
             &(a.rows as i64),
             &(groups as i32),
             &(adaptive.steps as i32),
@@ -270,6 +271,7 @@ impl<'a, T: Scalar> AdaptiveRows<'a, T> {
             &a.values.view(),
             &self.diagonals.view(),
             &lists.view(),
+            &values.view(),
             &self.columns.view(),
             &self.values.view(),
             &self.lengths.view(),

@@ -17,6 +17,8 @@ struct Candidate<T> {
     coupling: T,
     /// Half of the gradient of ψ.
     gradient: T,
+    /// 1/a_kk.
+    inverse: T,
     /// Its place in J; none while it is not in J.
     place: Option<usize>,
 }
@@ -104,7 +106,8 @@ impl<'a, T: Scalar> AdaptiveRow<'a, T> {
                 continue;
             }
             if self.at[k] == 0 {
-                let candidate = Candidate { column: k, coupling: T::ZERO, gradient: T::ZERO, place: None };
+                let inverse = T::ONE / self.diagonal(k);
+                let candidate = Candidate { column: k, coupling: T::ZERO, gradient: T::ZERO, inverse, place: None };
                 try_push(&mut self.candidates, candidate)?;
                 self.at[k] = self.candidates.len() as u32;
             }
@@ -123,7 +126,7 @@ impl<'a, T: Scalar> AdaptiveRow<'a, T> {
         for (place, candidate) in self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.place.is_none())
         {
             let k = candidate.column;
-            let decrease = candidate.gradient * candidate.gradient / self.diagonal(k);
+            let decrease = candidate.gradient * candidate.gradient * candidate.inverse;
             let counts = decrease > T::ZERO && decrease.is_finite();
             if counts && best.is_none_or(|(most, column, _)| decrease > most || decrease == most && k < column) {
                 best = Some((decrease, k, place));

@@ -5,9 +5,10 @@ use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 
 /// The system A_JJ g = -A_Ji, whose Cholesky factor L grows by a row for each column of J. Sums run in the order of the
-/// columns, so that a device that works on a row with many lanes gives the same bits.
+/// columns, so that a device that works on a row with many lanes gives the same bits; divisions, which take long there, are
+/// products with inverses.
 pub(super) struct System<T> {
-    /// The rows of L, one behind the other.
+    /// The rows of L, one behind the other, with the inverse of the diagonal.
     l: Vec<T>,
     /// -L⁻¹ A_Ji.
     y: Vec<T>,
@@ -49,22 +50,22 @@ impl<T: Scalar> System<T> {
             for u in 0..t {
                 row[t] -= row[u] * of_t[u];
             }
-            let v = row[t] / of_t[t];
+            let v = row[t] * of_t[t];
             row[t] = v;
             pivot -= v * v;
             rhs -= v * self.y[t];
             start += t + 1;
         }
         let smallest = smallest_pivot::<T>();
-        let pivot_root = root(pivot);
-        let y = rhs / pivot_root;
+        let inverse = T::ONE / root(pivot);
+        let y = rhs * inverse;
         let psi = self.psi - y * y;
         let is_definite = pivot > smallest * own && psi > smallest * self.diagonal;
         if !is_definite {
             self.l.truncate(begin);
             return Ok(false);
         }
-        row[m] = pivot_root;
+        row[m] = inverse;
         self.psi = psi;
         try_push(&mut self.y, y)?;
         Ok(true)
@@ -79,7 +80,7 @@ impl<T: Scalar> System<T> {
         let mut end = self.l.len();
         for t in (0..self.g.len()).rev() {
             let row = &self.l[end - t - 1..end];
-            let v = self.g[t] / row[t];
+            let v = self.g[t] * row[t];
             self.g[t] = v;
             for (g, l) in self.g[..t].iter_mut().zip(row) {
                 *g -= *l * v;
