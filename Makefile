@@ -1,7 +1,8 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test install install-files compat-amgx install-amgx bless deep-test bench table-000 gpu-bundle clean
+.PHONY: help setup run test install install-files compat-amgx install-amgx bless deep-test bench table-000 table-001 \
+	gpu-bundle clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -117,6 +118,12 @@ bench: ## benchmarks
 table-000: ## iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
 	@tools/setup.sh run
 	$(CARGO) run --release --locked --package terrace-cli -- bench table
+
+SIZE ?= 128
+
+table-001: ## multigrid on structured grids in the number formats of a published table (SIZE=128 cells along each axis)
+	@tools/setup.sh run
+	$(CARGO) run --release --locked --package terrace-cli -- bench structured --size $(SIZE)
 
 GPU_BUNDLE ?= $(TARGET_DIR)/gpu-bundle
 

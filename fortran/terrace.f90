@@ -96,6 +96,8 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_COPY = 0
   integer(c_int32_t), parameter, public :: TERRACE_BORROW = 1
   integer(c_int32_t), parameter, public :: TERRACE_SORTED = 2
+  integer(c_int32_t), parameter, public :: TERRACE_BY_OFFSET = 0
+  integer(c_int32_t), parameter, public :: TERRACE_BY_CELL = 1
   integer(c_int32_t), parameter, public :: TERRACE_ZERO_GUESS = 0
   integer(c_int32_t), parameter, public :: TERRACE_GIVEN_GUESS = 1
 
@@ -174,6 +176,7 @@ module terrace
   public :: terrace_context_set_stream, terrace_context_synchronize, terrace_context_set_memory_limit, terrace_context_get_memory
   public :: terrace_context_raise_panic
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
+  public :: terrace_matrix_create_stencil, terrace_matrix_set_grid
   public :: terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates, terrace_matrix_set_functions
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_get_arrays
@@ -230,6 +233,11 @@ module terrace
     module procedure create_bsr_i64_i32_f32
     module procedure create_bsr_i64_i64_f64
     module procedure create_bsr_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_stencil
+    module procedure create_stencil_f64, create_block_stencil_f64
+    module procedure create_stencil_f32, create_block_stencil_f32
   end interface
 
   interface terrace_matrix_create_coo
@@ -577,6 +585,34 @@ module terrace
       type(c_ptr), value :: matrix
       integer(c_int32_t), value :: count
       type(c_ptr), value :: functions
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_stencil(context, dims, periodic, dofs_per_cell, offsets_count, offsets, value_type, &
+        values, layout, flags, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_stencil')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: dims
+      type(c_ptr), value :: periodic
+      integer(c_int32_t), value :: dofs_per_cell
+      integer(c_int32_t), value :: offsets_count
+      type(c_ptr), value :: offsets
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: layout
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_set_grid(context, matrix, dims, periodic) &
+        result(outcome) bind(c, name='terrace_matrix_set_grid')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: dims
+      type(c_ptr), value :: periodic
       integer(c_int32_t) :: outcome
     end function
 
@@ -1999,6 +2035,147 @@ contains
     end if
     call conclude(outcome, status)
   end subroutine
+
+  ! values(x, y, z, k) is the entry of offset k in cell (x, y, z): one array over all cells for each offset. offsets(:, k) are
+  ! the steps along x, y and z to its neighbour.
+  recursive subroutine create_stencil_f64(context, offsets, values, matrix, status, periodic, borrow)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: offsets(:, :)
+    real(c_double), intent(in), target :: values(:, :, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    logical, intent(in), optional :: periodic(3), borrow
+    integer(c_int32_t), target :: wraps(3)
+    integer(c_int64_t), target :: dims(3)
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, borrow, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_stencil_f64(context, offsets, (values), matrix, status, periodic, borrow)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(offsets, 1) /= 3) then
+      outcome = misfit(context, 'the first dimension of offsets', size(offsets, 1, kind=c_int64_t), 3_c_int64_t)
+    else if (size(values, 4) /= size(offsets, 2)) then
+      outcome = misfit(context, 'the last dimension of values', size(values, 4, kind=c_int64_t), size(offsets, 2, kind=c_int64_t))
+    else
+      dims = [size(values, 1, kind=c_int64_t), size(values, 2, kind=c_int64_t), size(values, 3, kind=c_int64_t)]
+      wraps = wraps_of(periodic)
+      outcome = c_matrix_create_stencil(context%handle, c_loc(dims), c_loc(wraps), 1_c_int32_t, size(offsets, 2, kind=c_int32_t), &
+        c_loc(offsets), TERRACE_F64, c_loc(values), TERRACE_BY_OFFSET, flags_of(borrow, .false.), matrix%handle)
+      matrix%borrows = is_true(borrow)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! values(j, i, k, x, y, z) is row i, column j of the block of offset k in cell (x, y, z): all of a cell together; copied.
+  recursive subroutine create_block_stencil_f64(context, offsets, values, matrix, status, periodic)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: offsets(:, :)
+    real(c_double), intent(in), target :: values(:, :, :, :, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    logical, intent(in), optional :: periodic(3)
+    integer(c_int32_t), target :: wraps(3)
+    integer(c_int64_t), target :: dims(3)
+    integer(c_int32_t) :: outcome
+    if (.not. is_contiguous(values)) then
+      call create_block_stencil_f64(context, offsets, (values), matrix, status, periodic)
+      return
+    else if (size(offsets, 1) /= 3) then
+      outcome = misfit(context, 'the first dimension of offsets', size(offsets, 1, kind=c_int64_t), 3_c_int64_t)
+    else if (size(values, 3) /= size(offsets, 2)) then
+      outcome = misfit(context, 'the third dimension of values', size(values, 3, kind=c_int64_t), size(offsets, 2, kind=c_int64_t))
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      dims = [size(values, 4, kind=c_int64_t), size(values, 5, kind=c_int64_t), size(values, 6, kind=c_int64_t)]
+      wraps = wraps_of(periodic)
+      outcome = c_matrix_create_stencil(context%handle, c_loc(dims), c_loc(wraps), size(values, 1, kind=c_int32_t), &
+        size(offsets, 2, kind=c_int32_t), c_loc(offsets), TERRACE_F64, c_loc(values), TERRACE_BY_CELL, TERRACE_COPY, matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_stencil_f32(context, offsets, values, matrix, status, periodic, borrow)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: offsets(:, :)
+    real(c_float), intent(in), target :: values(:, :, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    logical, intent(in), optional :: periodic(3), borrow
+    integer(c_int32_t), target :: wraps(3)
+    integer(c_int64_t), target :: dims(3)
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, borrow, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_stencil_f32(context, offsets, (values), matrix, status, periodic, borrow)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(offsets, 1) /= 3) then
+      outcome = misfit(context, 'the first dimension of offsets', size(offsets, 1, kind=c_int64_t), 3_c_int64_t)
+    else if (size(values, 4) /= size(offsets, 2)) then
+      outcome = misfit(context, 'the last dimension of values', size(values, 4, kind=c_int64_t), size(offsets, 2, kind=c_int64_t))
+    else
+      dims = [size(values, 1, kind=c_int64_t), size(values, 2, kind=c_int64_t), size(values, 3, kind=c_int64_t)]
+      wraps = wraps_of(periodic)
+      outcome = c_matrix_create_stencil(context%handle, c_loc(dims), c_loc(wraps), 1_c_int32_t, size(offsets, 2, kind=c_int32_t), &
+        c_loc(offsets), TERRACE_F32, c_loc(values), TERRACE_BY_OFFSET, flags_of(borrow, .false.), matrix%handle)
+      matrix%borrows = is_true(borrow)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! values(j, i, k, x, y, z) is row i, column j of the block of offset k in cell (x, y, z): all of a cell together; copied.
+  recursive subroutine create_block_stencil_f32(context, offsets, values, matrix, status, periodic)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: offsets(:, :)
+    real(c_float), intent(in), target :: values(:, :, :, :, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    logical, intent(in), optional :: periodic(3)
+    integer(c_int32_t), target :: wraps(3)
+    integer(c_int64_t), target :: dims(3)
+    integer(c_int32_t) :: outcome
+    if (.not. is_contiguous(values)) then
+      call create_block_stencil_f32(context, offsets, (values), matrix, status, periodic)
+      return
+    else if (size(offsets, 1) /= 3) then
+      outcome = misfit(context, 'the first dimension of offsets', size(offsets, 1, kind=c_int64_t), 3_c_int64_t)
+    else if (size(values, 3) /= size(offsets, 2)) then
+      outcome = misfit(context, 'the third dimension of values', size(values, 3, kind=c_int64_t), size(offsets, 2, kind=c_int64_t))
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      dims = [size(values, 4, kind=c_int64_t), size(values, 5, kind=c_int64_t), size(values, 6, kind=c_int64_t)]
+      wraps = wraps_of(periodic)
+      outcome = c_matrix_create_stencil(context%handle, c_loc(dims), c_loc(wraps), size(values, 1, kind=c_int32_t), &
+        size(offsets, 2, kind=c_int32_t), c_loc(offsets), TERRACE_F32, c_loc(values), TERRACE_BY_CELL, TERRACE_COPY, matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! The cells of the grid along x, y and z, and the axes that are periodic.
+  subroutine terrace_matrix_set_grid(context, matrix, dims, status, periodic)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer, intent(in) :: dims(3)
+    integer(c_int32_t), intent(out), optional :: status
+    logical, intent(in), optional :: periodic(3)
+    integer(c_int32_t), target :: wraps(3)
+    integer(c_int64_t), target :: cells(3)
+    cells = int(dims, c_int64_t)
+    wraps = wraps_of(periodic)
+    call conclude(c_matrix_set_grid(context%handle, matrix%handle, c_loc(cells), c_loc(wraps)), status)
+  end subroutine
+
+  function wraps_of(periodic) result(wraps)
+    logical, intent(in), optional :: periodic(3)
+    integer(c_int32_t) :: wraps(3)
+    wraps = 0
+    if (present(periodic)) wraps = merge(1_c_int32_t, 0_c_int32_t, periodic)
+  end function
 
   subroutine terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
     type(terrace_context), intent(in) :: context

@@ -247,6 +247,11 @@ typedef int32_t terrace_type;
 typedef uint32_t terrace_matrix_flags;
 
 /**
+ * Order of the values of a stencil: `TERRACE_BY_OFFSET` or `TERRACE_BY_CELL`.
+ */
+typedef int32_t terrace_stencil_layout;
+
+/**
  * Part of a level whose precision can be chosen: one of the `TERRACE_LEVEL_` constants.
  */
 typedef int32_t terrace_level_part;
@@ -369,6 +374,16 @@ typedef int32_t terrace_guess;
  * Promise that the columns ascend in each row; it is checked.
  */
 #define TERRACE_SORTED 2
+
+/**
+ * One array over all cells for each offset and each entry of its blocks, row by row.
+ */
+#define TERRACE_BY_OFFSET 0
+
+/**
+ * All values of a cell together, offset by offset, each block row by row.
+ */
+#define TERRACE_BY_CELL 1
 
 /**
  * From zero; the content of x is not read.
@@ -796,6 +811,62 @@ terrace_status terrace_matrix_set_functions(terrace_context *context,
                                             terrace_matrix *matrix,
                                             int32_t count,
                                             const int32_t *functions);
+
+/**
+ * Makes a matrix on a logically rectangular grid from a stencil, without any index. Everything that takes a matrix takes this one. AMG on it is
+ * multigrid for structured grids, unless the option "amg.type" says otherwise.
+ *
+ * - `context`: not NULL; its threads check and copy the values. The matrix does not belong to it.
+ * - `dims`: host, three numbers: the cells along x, y and z, each at least 1; a grid in two dimensions has 1 along z. Cell (x, y, z) has the number
+ *   x + dims[0] (y + dims[1] z), and its unknowns are consecutive rows. At most 2147483647 rows.
+ * - `periodic`: host, three numbers, not 0 for each axis along which the last cell is a neighbour of the first. NULL for none.
+ * - `dofs_per_cell`: unknowns of a cell, 1 to 8; every entry of the stencil is a block of so many rows and columns.
+ * - `offsets_count`: offsets of the stencil, 1 to 27.
+ * - `offsets`: host, three numbers for each offset: the steps along x, y and z from a cell to its neighbour, each -1, 0 or 1. No offset appears
+ *   twice. AMG needs the offset (0, 0, 0), the diagonal.
+ * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
+ * - `values`: one block for each offset and cell, in the order of `layout`, finite. Blocks that reach outside of the grid are stored, too, and must
+ *   be zero. On the host, or in the memory of the context's GPU, from where they are copied to the host.
+ * - `layout`: `TERRACE_BY_OFFSET`: values[offset][row][column][cell], one array over all cells for each entry. `TERRACE_BY_CELL`:
+ *   values[cell][offset][row][column], all of a cell together; these are brought into the other order.
+ * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`. Only values in the order of `TERRACE_BY_OFFSET` can be borrowed.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * `terrace_matrix_update_values` takes values in the same order. `terrace_matrix_get_arrays` and products of matrices give rows of blocks with
+ * column indices, without what reaches outside of the grid.
+ *
+ * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the cell), `TERRACE_ERROR_UNSUPPORTED`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_stencil(terrace_context *context,
+                                             const int64_t *dims,
+                                             const int32_t *periodic,
+                                             int32_t dofs_per_cell,
+                                             int32_t offsets_count,
+                                             const int32_t *offsets,
+                                             terrace_type value_type,
+                                             const void *values,
+                                             terrace_stencil_layout layout,
+                                             terrace_matrix_flags flags,
+                                             terrace_matrix **matrix);
+
+/**
+ * Says that the unknowns of a matrix in rows are the cells of a logically rectangular grid, whose couplings reach to neighbours at most. The option
+ * "amg.type" then makes AMG on it multigrid for structured grids, unless it says otherwise; products still read the rows. It takes effect at the next set-up.
+ *
+ * - `context`: not NULL; its threads look at the pattern.
+ * - `matrix`: not NULL, square, with as many block rows as there are cells.
+ * - `dims`, `periodic`: as in `terrace_matrix_create_stencil`. `dims` NULL takes back an earlier grid, and `periodic` is not used.
+ *
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+ * `TERRACE_ERROR_MATRIX_STRUCTURE` (the sentence names the first row that couples cells which are not neighbours),
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_set_grid(terrace_context *context,
+                                       terrace_matrix *matrix,
+                                       const int64_t *dims,
+                                       const int32_t *periodic);
 
 /**
  * The product C = A B of two sparse matrices, columns ascending in each row.

@@ -508,6 +508,14 @@ struct layout {
     std::int64_t cols = -1;
 };
 
+/// A logically rectangular grid of cells, numbered with x fastest.
+struct grid {
+    /// Cells along x, y and z; a grid in two dimensions has 1 along z.
+    std::array<std::int64_t, 3> dims = {1, 1, 1};
+    /// Axes along which the last cell is a neighbour of the first, not 0.
+    std::array<std::int32_t, 3> periodic = {0, 0, 0};
+};
+
 /// A sparse matrix. It belongs to no context: each call names the one whose threads or GPU do the work. The matrix may be destroyed after
 /// set-up; arrays that it borrowed must stay.
 class matrix : public detail::object<terrace_matrix, terrace_matrix_destroy> {
@@ -583,6 +591,59 @@ public:
             result);
         made.measure(on);
         return made;
+    }
+
+    /// A matrix on a structured grid from a stencil, without any index (terrace_matrix_create_stencil).
+    ///
+    /// - `cells`: the grid. `dofs_per_cell`: unknowns of a cell, 1 to 8.
+    /// - `offsets`: the steps along x, y and z to each neighbour, 32 bits, each -1, 0 or 1; three for each of 1 to 27 offsets.
+    /// - `values`: one block of dofs_per_cell * dofs_per_cell values for each offset and cell; zero where it reaches outside of the grid.
+    /// - `order`: TERRACE_BY_OFFSET, one array over all cells for each entry, or TERRACE_BY_CELL, all of a cell together.
+    /// - `flags`: TERRACE_COPY, or TERRACE_BORROW for values by offset that live until the matrix and everything set up with it are gone.
+    ///
+    /// Returns when the values are checked. Errors: TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT,
+    /// TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_UNSUPPORTED, TERRACE_ERROR_OUT_OF_MEMORY.
+    static matrix stencil(const context &on, const grid &cells, std::int32_t dofs_per_cell, index_array offsets,
+                          value_array values, terrace_stencil_layout order, terrace_matrix_flags flags,
+                          status &result TERRACE_OR_THROW) {
+        matrix made(detail::logs::of(on));
+        if ((flags & TERRACE_BORROW) != 0 && values.is_temporary) {
+            refuse_temporary(on, "values", result);
+            return made;
+        }
+        if (offsets.type != TERRACE_I32 || offsets.size % 3 != 0) {
+            refuse(on, TERRACE_ERROR_INVALID_ARGUMENT, "offsets has not three elements of 32 bits for each offset", result);
+            return made;
+        }
+        std::int64_t needed = offsets.size / 3;
+        bool is_in_range = dofs_per_cell >= 1 && dofs_per_cell <= 8 && needed <= 27;
+        for (const std::int64_t n : cells.dims) {
+            // The library refuses grids with more unknowns than 31 bits.
+            is_in_range = is_in_range && n >= 1 && needed <= 27 * (std::int64_t(1) << 31) / n;
+            if (is_in_range) needed *= n;
+        }
+        needed *= is_in_range ? dofs_per_cell * dofs_per_cell : 1;
+        if (is_in_range && values.size != needed) {
+            refuse_size(on, "values", values.size, needed, result);
+            return made;
+        }
+        made.borrows_ = (flags & TERRACE_BORROW) != 0;
+        made.create(
+            [&](terrace_matrix **out) {
+                return terrace_matrix_create_stencil(on.get(), cells.dims.data(), cells.periodic.data(), dofs_per_cell,
+                                                     narrow(offsets.size / 3), static_cast<const std::int32_t *>(offsets.data),
+                                                     values.type, values.data, order, flags, out);
+            },
+            result);
+        made.measure(on);
+        return made;
+    }
+
+    /// Says that the unknowns of a matrix in rows are the cells of a structured grid, for the next set-up (terrace_matrix_set_grid). Errors:
+    /// TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_MATRIX_STRUCTURE, TERRACE_ERROR_OUT_OF_MEMORY. Nobody else
+    /// may use the matrix meanwhile.
+    void set_grid(const context &on, const grid &cells, status &result TERRACE_OR_THROW) {
+        end(on, terrace_matrix_set_grid(on.get(), get(), cells.dims.data(), cells.periodic.data()), result);
     }
 
     /// Replaces the values and keeps the structure; solvers and hierarchies take them over by update() (terrace_matrix_update_values).

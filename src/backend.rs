@@ -14,7 +14,7 @@ pub mod spectrum;
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar, Sums};
-use crate::sparse::{Coloured, SharedCsr};
+use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
 use std::ops::DerefMut;
 use std::sync::Arc;
 
@@ -215,6 +215,22 @@ pub trait StorageFactory: Backend {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
+    /// A matrix on a structured grid; in rows where the backend has no kernels for stencils.
+    fn stencil<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedStencil<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Self, X, Y>>> {
+        self.matrix(matrix.to_rows()?, Columns::Compact, sums)
+    }
+    /// A transfer between structured grids, likewise.
+    fn grid_transfer<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedTransfer<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Self, X, Y>>> {
+        self.matrix(matrix.to_rows()?, Columns::Compact, sums)
+    }
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// The inverse of a matrix by a sparse factorisation. None where the backend has none or the matrix does not allow it.
@@ -223,6 +239,13 @@ pub trait StorageFactory: Backend {
     }
     /// A coloured matrix, for Gauss-Seidel.
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
+    /// A matrix on a structured grid, for Gauss-Seidel; as it was where the backend has no sweeps on stencils.
+    fn stencil_colours<S: Number, V: Number>(
+        &self,
+        matrix: ColouredStencil<S>,
+    ) -> std::result::Result<Box<dyn Colours<Self, V>>, ColouredStencil<S>> {
+        Err(matrix)
+    }
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.

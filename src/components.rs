@@ -8,6 +8,7 @@ use crate::backend::setup::{Setup, Store};
 use crate::backend::{Backend, Smoother, StorageFactory};
 use crate::error::Result;
 use crate::gpu::{Gpu, setup as gpu};
+use crate::host::stencil::black_box::{GridInterpolation, Kind};
 use crate::host::{self, Host};
 use crate::scalar::{Number, Scalar};
 use crate::smooth;
@@ -22,6 +23,10 @@ pub(crate) struct CoarseningInfo {
     pub interpolation: &'static str,
     /// Whether it coarsens nodes of several unknowns, with a near-null space. Otherwise block matrices are converted to CSR.
     pub keeps_blocks: bool,
+    /// Whether it represents a near-null space.
+    pub uses_near_null_space: bool,
+    /// Whether it coarsens structured grids.
+    pub is_structured: bool,
     /// Whether it depends on the values of the matrix, beside its strong couplings.
     pub uses_values: bool,
     /// Which of equal weights truncation keeps.
@@ -34,6 +39,8 @@ const SPLITTING: CoarseningInfo = CoarseningInfo {
     strength: "classical",
     interpolation: "extended_i",
     keeps_blocks: false,
+    uses_near_null_space: false,
+    is_structured: false,
     uses_values: false,
     ties: Ties::Mixed,
 };
@@ -44,7 +51,21 @@ const AGGREGATION: CoarseningInfo = CoarseningInfo {
     strength: "symmetric",
     interpolation: "smoothed",
     keeps_blocks: true,
+    uses_near_null_space: true,
+    is_structured: false,
     uses_values: false,
+    ties: Ties::Mixed,
+};
+
+/// Axes of a structured grid by the values of its stencil, with operator-dependent interpolation.
+const GRID: CoarseningInfo = CoarseningInfo {
+    name: "",
+    strength: "absolute",
+    interpolation: "black_box",
+    keeps_blocks: true,
+    uses_near_null_space: false,
+    is_structured: true,
+    uses_values: true,
     ties: Ties::Mixed,
 };
 
@@ -54,10 +75,17 @@ pub(crate) struct InterpolationInfo {
     pub name: &'static str,
     /// Whether it interpolates from aggregates, not from the coarse unknowns of a splitting.
     pub needs_aggregates: bool,
+    /// Whether it interpolates from coarser structured grids.
+    pub is_structured: bool,
 }
 
-const CLASSICAL: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: false };
-const FROM_AGGREGATES: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: true };
+const CLASSICAL: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: false, is_structured: false };
+const FROM_AGGREGATES: InterpolationInfo = InterpolationInfo { needs_aggregates: true, ..CLASSICAL };
+const FROM_GRID: InterpolationInfo = InterpolationInfo { is_structured: true, ..FROM_AGGREGATES };
+
+const BLACK_BOX: GridInterpolation = GridInterpolation { kind: Kind::BlackBox, name: "black_box" };
+const CONSTANT: GridInterpolation = GridInterpolation { kind: Kind::Constant, name: "constant" };
+const LINEAR: GridInterpolation = GridInterpolation { kind: Kind::Linear, name: "linear" };
 
 /// Properties of a smoother.
 pub(crate) struct SmootherInfo {
@@ -139,17 +167,24 @@ macro_rules! list {
 
 list! {
     COARSENINGS, COARSENING_TABLE: CoarseningInfo, host_coarsening, gpu_coarsening: Coarsening;
+    "grid": GRID, host::stencil::coarsening::GridCoarsening;
     "pmis": SPLITTING, host::pmis::Pmis, gpu::pmis::Pmis;
     "hmis": CoarseningInfo { ties: Ties::Smallest, ..SPLITTING }, host::hmis::Hmis;
     "mis2": AGGREGATION, host::mis2::Mis2, gpu::mis2::Mis2;
     "pairwise": CoarseningInfo { uses_values: true, ..AGGREGATION }, host::pairwise::Pairwise, gpu::pairwise::Pairwise;
 }
 
+/// Choices of the axes along which a structured grid is coarsened, as the options spell them.
+pub const AXES: &[&str] = host::stencil::coarsening::AXES;
+
 list! {
     INTERPOLATIONS, INTERPOLATION_TABLE: InterpolationInfo, host_interpolation, gpu_interpolation: Interpolation;
+    "black_box": FROM_GRID, BLACK_BOX;
     "classical_modified": CLASSICAL, host::classical_modified::ClassicalModified, gpu::classical_modified::ClassicalModified;
+    "constant": FROM_GRID, CONSTANT;
     "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
     "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_numeric::ExtendedI;
+    "linear": FROM_GRID, LINEAR;
     "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };
     "mm_ext_i": CLASSICAL, host::mm_ext::MmExt { plus_i: true }, gpu::mm_ext::MmExt { plus_i: true };
     "smoothed": FROM_AGGREGATES, host::smoothed::SmoothedAggregation, gpu::smoothed::SmoothedAggregation;

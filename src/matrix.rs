@@ -8,6 +8,7 @@ mod functions;
 mod import;
 mod near_null_space;
 mod operator;
+mod stencil_storage;
 pub(crate) mod units;
 
 use crate::backend::Operator;
@@ -17,13 +18,14 @@ use crate::gpu::Gpu;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
-use crate::sparse::{self, Block, Csr, DiagonalDefect, SharedCsr, Storage, Structure};
+use crate::sparse::{self, Block, Csr, DiagonalDefect, SharedCsr, Stencil, Storage, Structure};
 use crate::sync::lock;
 use changes::Changes;
 use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, RwLock};
+use stencil_storage::StencilStorage;
 
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
 pub(crate) use functions::GivenFunctions;
@@ -95,6 +97,7 @@ pub(crate) type DeviceOperator<T> = Box<dyn Operator<Gpu, T>>;
 /// The arrays of a matrix, on the host or on a device.
 enum MatrixStorage {
     Host { structure: Arc<Structure>, values: RwLock<Values> },
+    Stencil(StencilStorage),
     Device(DeviceStorage),
 }
 
@@ -113,6 +116,8 @@ pub struct Matrix {
     /// The same on the GPU of the matrix, copied at first use.
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
     functions: RwLock<Option<Arc<GivenFunctions>>>,
+    /// The stencil of a matrix in rows whose unknowns were said to be the cells of a grid.
+    stencil: RwLock<Option<Arc<Stencil>>>,
     /// What a check of its values found about its diagonal; nothing before the check. Those of a computed matrix are checked by
     /// set-up.
     diagonal: Mutex<Option<DiagonalDefect>>,
@@ -156,6 +161,7 @@ impl Matrix {
     ) -> Matrix {
         let (near_null_space, diagonal, operators) = (RwLock::new(None), Mutex::new(diagonal), Mutex::new(Vec::new()));
         let (device_near_null_space, functions, changes) = (Mutex::new(None), RwLock::new(None), Mutex::default());
+        let stencil = RwLock::new(None);
         Matrix {
             size,
             block,
@@ -164,6 +170,7 @@ impl Matrix {
             near_null_space,
             device_near_null_space,
             functions,
+            stencil,
             diagonal,
             changes,
             operators,
@@ -211,6 +218,7 @@ impl Matrix {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || values.check(structure))
             }
+            MatrixStorage::Stencil(stencil) => context.run(self.entries(), || stencil.check(&stencil.values())),
             MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false),
         }
     }
@@ -284,6 +292,7 @@ impl Matrix {
     pub fn structure(&self) -> Result<Arc<Structure>> {
         match &self.storage {
             MatrixStorage::Host { structure, .. } => Ok(Arc::clone(structure)),
+            MatrixStorage::Stencil(stencil) => stencil.structure(),
             MatrixStorage::Device(device) => Ok(device.on_host()?.0),
         }
     }
@@ -307,14 +316,16 @@ impl Matrix {
     pub fn precision(&self) -> Precision {
         match &self.storage {
             MatrixStorage::Host { values, .. } => lock(values.read()).precision(),
+            MatrixStorage::Stencil(stencil) => stencil.values().precision(),
             MatrixStorage::Device(device) => device.arrays.precision(),
         }
     }
 
-    /// The values now, on the host.
+    /// The values now, on the host, in the order in which they were given.
     pub fn values(&self) -> Result<Values> {
         match &self.storage {
             MatrixStorage::Host { values, .. } => Ok(lock(values.read()).clone()),
+            MatrixStorage::Stencil(stencil) => Ok(stencil.values()),
             MatrixStorage::Device(device) => Ok(device.on_host()?.1),
         }
     }
@@ -323,6 +334,7 @@ impl Matrix {
     pub(crate) fn copied(&self) -> Result<(Arc<Structure>, Values)> {
         match &self.storage {
             MatrixStorage::Host { structure, values } => Ok((Arc::clone(structure), lock(values.read()).clone())),
+            MatrixStorage::Stencil(stencil) => stencil.copied(),
             MatrixStorage::Device(device) => device.copied(),
         }
     }
@@ -337,6 +349,7 @@ impl Matrix {
                 };
                 (structure.owned_bytes(), values)
             }
+            MatrixStorage::Stencil(stencil) => stencil.owned_bytes(),
             MatrixStorage::Device(_) => (0, 0),
         }
     }
@@ -348,6 +361,12 @@ impl Matrix {
             MatrixStorage::Host { structure, values: own } => {
                 let diagonal = values.check(structure)?;
                 *lock(own.write()) = values;
+                self.replaced(diagonal);
+                Ok(())
+            }
+            MatrixStorage::Stencil(stencil) => {
+                let diagonal = stencil.check(&values)?;
+                stencil.replace(values);
                 self.replaced(diagonal);
                 Ok(())
             }
@@ -444,7 +463,7 @@ impl Matrix {
     pub(crate) fn end_reading(&self) -> Result<()> {
         match &self.storage {
             MatrixStorage::Device(device) => device.arrays.end_reading(),
-            MatrixStorage::Host { .. } => Ok(()),
+            MatrixStorage::Host { .. } | MatrixStorage::Stencil(_) => Ok(()),
         }
     }
 
@@ -462,6 +481,14 @@ impl Matrix {
                 },
                 on_host(&*structure.columns),
                 match &*lock(values.read()) {
+                    Values::F64(values) => on_host(&**values),
+                    Values::F32(values) => on_host(&**values),
+                },
+            ],
+            MatrixStorage::Stencil(stencil) => [
+                None,
+                None,
+                match &stencil.values() {
                     Values::F64(values) => on_host(&**values),
                     Values::F32(values) => on_host(&**values),
                 },
@@ -497,6 +524,7 @@ impl Matrix {
     pub fn shared<T: Number>(&self) -> Result<SharedCsr<T>> {
         let (structure, values) = match &self.storage {
             MatrixStorage::Host { structure, values } => (Arc::clone(structure), lock(values.read()).clone()),
+            MatrixStorage::Stencil(stencil) => stencil.in_rows()?,
             MatrixStorage::Device(device) => device.on_host()?,
         };
         match values {

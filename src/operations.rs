@@ -64,6 +64,7 @@ impl Matrix {
         let changes = self.changes(context)?;
         let transpose = self.transpose(context)?;
         transpose.take_unknowns_of(self);
+        transpose.set_stencil(self.stencil().map(|stencil| stencil.transposed().map(std::sync::Arc::new)).transpose()?);
         transpose.set_changes(changes);
         Ok(transpose)
     }

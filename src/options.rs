@@ -103,6 +103,9 @@ rows! {
     "amg.setup", auto_choice(&["host", "device"]), "auto", "-", "-",
         "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
         "A device computes it many times faster; what only the host can do should not need another option.";
+    "amg.type", auto_choice(&["structured", "unstructured"]), "auto", "StructPFMG, SysPFMG", "-",
+        "Whether the hierarchy is multigrid on a structured grid, whose levels are stencils without indices, or AMG. auto: structured for matrices that were given as stencils or whose grid was set, unless amg.coarsening.type names another coarsening than grid; unstructured for all others. A context on a GPU gets the structured hierarchy from the host, in rows.",
+        "A stencil has no indices to read and no gathers to wait for, and its coarse levels keep the grid.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",
         "hypre's; coarsening ends by size long before.";
@@ -128,8 +131,14 @@ rows! {
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
         "Off: hypre's 0.9 spares coarse unknowns where a mass term dominates, but on Laplacians it only takes rows beside the boundary out of coarsening, which costs an iteration of the 7-point problem on 64^3.";
     "amg.coarsening.type", auto_choice(components::COARSENINGS), "auto", "SetCoarsenType (8 PMIS, 10 HMIS)", "selector",
-        "How coarse unknowns are chosen. auto: pmis where functions of the unknowns were set on the matrix, else mis2 for block matrices and when a near-null space is given. For scalar matrices mis2 where all couplings are strong by the classical measure with threshold 0.25, no row has more than 64 entries and 8 times the mean, solver.type is auto, cg or fcg, and no other option of amg.coarsening, amg.strength, amg.interpolation, amg.smoother, amg.cycle or amg.functions is set; on GPUs only for at most 16 entries in a row on average. Otherwise pmis.",
+        "How coarse unknowns are chosen. grid is for structured grids, and what auto is there. auto otherwise: pmis where functions of the unknowns were set on the matrix, else mis2 for block matrices and when a near-null space is given. For scalar matrices mis2 where all couplings are strong by the classical measure with threshold 0.25, no row has more than 64 entries and 8 times the mean, solver.type is auto, cg or fcg, and no other option of amg.coarsening, amg.strength, amg.interpolation, amg.smoother, amg.cycle or amg.functions is set; on GPUs only for at most 16 entries in a row on average. Otherwise pmis.",
         "Smoothed aggregation takes the least time on Laplacians of grids and carries several near-null-space vectors; classical AMG needs the fewest iterations where some couplings are weak.";
+    "amg.coarsening.axes", auto_choice(components::AXES), "auto", "SetSkipRelax, SetDxyz (PFMG)", "-",
+        "grid: the axes along which every level is coarsened by 2, where they have more than one cell. auto: decided on every level from its matrix: those whose couplings, entries to either side of a cell added up and averaged over cells in relation to the strongest axis of the cell, reach amg.coarsening.axis_threshold of the strongest.",
+        "Point smoothers leave errors that vary along weak axes, so only strong ones can be coarsened; after a few levels the others have become as strong.";
+    "amg.coarsening.axis_threshold", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0.25", "-", "-",
+        "grid: axes from this share of the strongest coupling on are coarsened.",
+        "The classical threshold of strength; half the mesh width along one axis is four times the coupling.";
     "amg.coarsening.aggressive_levels", Kind::Int { min: 0, max: 64 }, "0", "SetAggNumLevels", "aggressive_levels",
         "pmis, hmis: on this many of the finest levels a second pass keeps only coarse unknowns of which no two are joined by two strong couplings. amg.interpolation.aggressive says how they are interpolated from.",
         "Off, so that iterations are fewest. One level halves operator complexity and set-up time of Laplacians for about 9 more iterations in 3D.";
@@ -137,7 +146,7 @@ rows! {
         "pairwise: unknowns a typical aggregate has. Pairs are paired again until the size is reached: once for 3 and 4, twice for 5 to 8.",
         "Three pairings coarsen a 3D grid by about 2 in each direction: operator complexity stays under 1.7 with either interpolation, where smoothed pairs grow beyond any use.";
     "amg.interpolation.type", auto_choice(components::INTERPOLATIONS), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i, 16 mm ext, 17 mm ext+i)", "interpolator (D1, D2)",
-        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, tentative. auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise.",
+        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, tentative; on structured grids: black_box (operator-dependent, from the symmetric part of the matrix), linear, constant (which keeps the pattern of the stencil). auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise, black_box on structured grids.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
     "amg.interpolation.aggressive", choice(components::AGGRESSIVE), "two_stage", "SetAggInterpType (1 and 6 two stages, 4 multipass)", "aggressive_interpolator",
         "Interpolation on aggressive levels. two_stage: extended_i, mm_ext or mm_ext_i, whichever is the type, to the coarse unknowns of the first pass and from there to all. multipass: direct interpolation, handed on from neighbour to neighbour, whatever the type on other levels.",

@@ -313,7 +313,7 @@ impl Solver {
         let symmetry = matrix.symmetry(&self.context)?;
         if !symmetry.is_symmetric_in(matrix.precision()) {
             self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES with Gauss-Seidel".to_string());
-            return nonsymmetric(&self.config);
+            return nonsymmetric(matrix, &self.config);
         }
         if symmetry.is_negative() {
             return fail!(

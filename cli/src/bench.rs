@@ -39,6 +39,8 @@ enum What {
     Rhs(crate::rhs::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
+    /// Multigrid on structured grids in the number formats of a published table, beside the published iterations
+    Structured(crate::structured::Arguments),
     /// Iterations with no option set beside those of what the defaults choose from, as a table of the documentation
     Defaults(crate::defaults::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
@@ -82,6 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Rhs(arguments) => return crate::rhs::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
+        What::Structured(arguments) => return crate::structured::run(arguments),
         What::Defaults(arguments) => return crate::defaults::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };

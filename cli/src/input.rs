@@ -10,7 +10,8 @@ use terrace::backend::Operator;
 use terrace::host::Host;
 use terrace::host::operator::Stored;
 use terrace::io::matrix_market::{self, Contents, Dense};
-use terrace::sparse::{Block, Csr, SharedCsr};
+use terrace::matrix::{MatrixBackend, Values};
+use terrace::sparse::{Block, Csr, Grid, SharedCsr, SharedStencil};
 use terrace::{Config, Context, Error, Matrix, Result, Status, config, gallery};
 
 /// Arguments that say what to solve and how.
@@ -35,6 +36,10 @@ pub struct Input {
     /// Store the matrix in blocks of this many rows and columns, 1 to 8
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
+
+    /// The cells of a structured grid along x, y and z, for amg.type=structured; problems of the gallery know theirs
+    #[arg(long, value_name = "NX,NY,NZ", value_delimiter = ',', num_args = 1..=3)]
+    grid: Vec<usize>,
 
     /// Near-null-space vectors, one in each column of a Matrix Market array
     #[arg(long, value_name = "FILE", conflicts_with = "coordinates")]
@@ -76,7 +81,10 @@ impl Loaded {
 
     /// The right-hand side A x of random numbers x, the same in every run.
     pub fn product(&self) -> Result<Vec<f64>> {
-        product(&self.context, self.matrix.shared::<f64>()?)
+        let x = gallery::random_vector(self.matrix.cols())?;
+        let mut b = vec![0.0; self.matrix.rows()];
+        Host::new(&self.context).matrix_operator::<f64>(&self.matrix)?.apply(1.0, &x[..], 0.0, &mut b[..])?;
+        Ok(b)
     }
 }
 
@@ -94,8 +102,23 @@ impl Input {
             context.set_threads(threads)?;
         }
         let start = Instant::now();
-        let (name, a, mut coordinates) = self.source(progress)?;
-        let matrix = Matrix::from_csr(in_blocks(a, self.block_size)?)?;
+        let Source { name, a, mut coordinates, grid, is_stencil } = self.source(progress)?;
+        let grid = match &self.grid[..] {
+            [] => grid.filter(|_| is_stencil || config.get("amg.type").is_ok_and(|kind| kind == "structured")),
+            given => Some(std::array::from_fn(|axis| given.get(axis).copied().unwrap_or(1))),
+        };
+        let a = in_blocks(a, self.block_size)?;
+        let matrix = match grid.map(Grid::new) {
+            Some(grid) if is_stencil => {
+                let SharedStencil { pattern, values } = SharedStencil::from_rows(&a, grid)?;
+                Matrix::on_grid(pattern, Values::F64(values))?
+            }
+            grid => {
+                let matrix = Matrix::from_csr(a)?;
+                grid.map_or(Ok(()), |grid| matrix.set_grid(grid))?;
+                matrix
+            }
+        };
         if let Some(path) = &self.coordinates {
             coordinates = Some(read_coordinates(path, self.dimension, progress)?);
         }
@@ -127,19 +150,19 @@ impl Input {
         Ok(config)
     }
 
-    /// Name, matrix and coordinates with their dimension.
-    #[allow(clippy::type_complexity)]
-    fn source(&self, progress: Progress) -> Result<(String, Csr<f64>, Option<(usize, Vec<f64>)>)> {
+    /// What the matrix is made from.
+    fn source(&self, progress: Progress) -> Result<Source> {
         let files: Vec<&String> = self.arguments.iter().filter(|argument| as_option(argument).is_none()).collect();
         match (&self.problem, &files[..]) {
             (Some(description), []) => {
                 let problem = progress.spin(&format!("generating {description}"), || gallery::parse(description))?;
                 let coordinates = problem.coordinates.map(|c| (problem.dimension, c));
-                Ok((problem.name, problem.matrix, coordinates))
+                let (grid, is_stencil) = (problem.grid, problem.is_stencil);
+                Ok(Source { name: problem.name, a: problem.matrix, coordinates, grid, is_stencil })
             }
             (None, [file]) => {
                 let a = read(Path::new(file), progress)?.into_matrix(file)?;
-                Ok((file.to_string(), a, None))
+                Ok(Source { name: file.to_string(), a, coordinates: None, grid: None, is_stencil: false })
             }
             (None, []) => Err(bad(Status::InvalidArgument, "give a Matrix Market file, or --problem like poisson7:64")),
             (Some(_), [file, ..]) | (None, [_, file, ..]) => Err(bad(
@@ -148,6 +171,17 @@ impl Input {
             )),
         }
     }
+}
+
+/// A matrix as it was read or generated.
+struct Source {
+    name: String,
+    a: Csr<f64>,
+    /// With their dimension.
+    coordinates: Option<(usize, Vec<f64>)>,
+    grid: Option<[usize; 3]>,
+    /// Whether it is a problem for structured grids.
+    is_stencil: bool,
 }
 
 /// A x of random numbers x, the same in every run.

@@ -21,6 +21,7 @@ mod rhs;
 mod setup;
 mod solve;
 mod spmv;
+mod structured;
 mod svg;
 mod table;
 

@@ -408,7 +408,7 @@ mod tests {
             to: &host,
             parameters: &config,
             level: 0,
-            a: &a,
+            a: &a.clone().into(),
             stores_matrix: true,
             factors: None,
             spectrum: &Spectrum::default(),

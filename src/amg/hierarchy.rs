@@ -237,9 +237,18 @@ impl Builder<'_> {
         components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
     }
 
+    /// Whether it is multigrid on a structured grid.
+    pub(crate) fn is_structured(&self) -> bool {
+        self.coarsening().is_structured
+    }
+
     /// Properties of the smoother.
     pub(crate) fn smoother(&self) -> &'static SmootherInfo {
-        let default = if self.near_null_space.is_some() { "chebyshev" } else { "l1_jacobi" };
+        let default = match self.near_null_space.is_some() {
+            _ if self.is_structured() => "gauss_seidel",
+            true => "chebyshev",
+            false => "l1_jacobi",
+        };
         components::smoother_info(self.config.choice("amg.smoother.type").as_deref().unwrap_or(default))
     }
 
@@ -295,7 +304,7 @@ impl Builder<'_> {
     /// How many scalar rows are put together to a node, where they are.
     fn gathered(&self) -> Option<usize> {
         let size = self.near_null_space.as_ref().map_or(1, |space| space.dofs_per_node);
-        (self.coarsening().keeps_blocks && self.matrix.block() == Block::SCALAR && size > 1).then_some(size)
+        (self.coarsening().uses_near_null_space && self.matrix.block() == Block::SCALAR && size > 1).then_some(size)
     }
 
     /// Whether the matrix of a level, with these blocks in set-up, is the caller's block matrix converted to CSR.

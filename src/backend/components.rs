@@ -130,7 +130,7 @@ impl<'a, S: Setup, T: Scalar> InterpolationInput<'a, S, T> {
                 "amg.interpolation.type \"{name}\" does not reach across aggressive levels in two stages; use \"extended_i\", \
                  \"mm_ext\" or \"mm_ext_i\", or amg.interpolation.aggressive \"multipass\", or amg.coarsening.aggressive_levels 0"
             ),
-            Coarse::Aggregates(_) => fail!(
+            Coarse::Aggregates(_) | Coarse::Grid(_) => fail!(
                 OptionValue,
                 "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it"
             ),

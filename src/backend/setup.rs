@@ -10,7 +10,7 @@ use super::spectrum::Largest;
 use super::{Backend, Colours, Columns, Operator};
 use crate::error::{Error, Result};
 use crate::scalar::{Number, Precision, Scalar, Sums};
-use crate::sparse::{Block, SharedCsr};
+use crate::sparse::{Block, Coarsened, SharedCsr};
 use std::sync::Mutex;
 
 /// A matrix of dense blocks in rows, where set-up runs. Clones share the arrays.
@@ -83,6 +83,8 @@ pub(crate) enum Coarse<S: Setup> {
     TwoPass(S::Splitting, S::Splitting),
     /// Aggregation.
     Aggregates(S::Aggregates),
+    /// A structured grid: the axes along which it is coarsened.
+    Grid(Coarsened),
 }
 
 impl<S: Setup> Coarse<S> {
@@ -91,6 +93,7 @@ impl<S: Setup> Coarse<S> {
         match self {
             Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse) => coarse.count(),
             Coarse::Aggregates(aggregates) => aggregates.count(),
+            Coarse::Grid(grids) => grids.coarse.cells(),
         }
     }
 
@@ -100,6 +103,7 @@ impl<S: Setup> Coarse<S> {
             Coarse::Splitting(coarse) => coarse.bytes(),
             Coarse::TwoPass(first, coarse) => first.bytes() + coarse.bytes(),
             Coarse::Aggregates(aggregates) => aggregates.bytes(),
+            Coarse::Grid(_) => 0,
         }
     }
 }

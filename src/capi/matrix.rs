@@ -4,6 +4,7 @@ use super::arrays::{Arrays, LentColumns, LentIndices, LentOffsets, LentValues, S
 use super::borrow::{Lent, copy};
 use super::boundary::{self, Out, call, out, required};
 use super::device_arrays;
+use super::stencil::by_offset;
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, precision, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::backend::parameters::MAX_FUNCTIONS;
@@ -18,13 +19,15 @@ use std::sync::Arc;
 /// changes or destroys it meanwhile. What was set up with it keeps what it needs when it is destroyed; borrowed arrays must stay.
 pub struct terrace_matrix {
     pub(super) matrix: Arc<Matrix>,
-    borrow: bool,
+    pub(super) borrow: bool,
+    /// Whether the caller gives all values of a cell of a stencil together.
+    pub(super) by_cell: bool,
 }
 
 impl terrace_matrix {
     /// A matrix whose arrays are the library's.
     pub(super) fn own(matrix: Matrix) -> terrace_matrix {
-        terrace_matrix { matrix: Arc::new(matrix), borrow: false }
+        terrace_matrix { matrix: Arc::new(matrix), borrow: false, by_cell: false }
     }
 }
 
@@ -268,7 +271,13 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         }
         // SAFETY: as above.
         let lent = unsafe { LentValues::new(context, value_type, values, entries) }?;
-        context.run(entries, || matrix.matrix.update_values(lent.keep(matrix.borrow)?))
+        context.run(entries, || {
+            let values = lent.keep(matrix.borrow || matrix.by_cell)?;
+            match matrix.matrix.stencil().filter(|_| matrix.by_cell) {
+                Some(stencil) => matrix.matrix.update_values(by_offset(&stencil, values, true)?),
+                None => matrix.matrix.update_values(values),
+            }
+        })
     })
 }
 
@@ -409,7 +418,9 @@ unsafe fn create(
         // SAFETY: by this function's contract.
         let matrix = unsafe { device_arrays::matrix(gpu, (rows, cols, block), arrays, base, borrow, sorted) }?;
         // SAFETY: by this function's contract.
-        unsafe { out.set(Box::into_raw(Box::new(terrace_matrix { matrix: Arc::new(matrix), borrow }))) };
+        unsafe {
+            out.set(Box::into_raw(Box::new(terrace_matrix { matrix: Arc::new(matrix), borrow, by_cell: false })))
+        };
         return Ok(());
     }
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
@@ -425,7 +436,7 @@ unsafe fn create(
         let structure = Structure { rows, cols, block: Block::square(block), offsets, columns, base };
         Matrix::new(structure, values.keep(borrow)?, sorted)
     })?;
-    let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow };
+    let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow, by_cell: false };
     // SAFETY: by this function's contract.
     unsafe { out.set(Box::into_raw(Box::new(matrix))) };
     Ok(())

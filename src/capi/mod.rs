@@ -28,6 +28,7 @@ mod matrix;
 mod operations;
 mod report;
 mod solver;
+mod stencil;
 #[cfg(test)]
 mod testing;
 mod types;
@@ -43,5 +44,6 @@ pub use matrix::*;
 pub use operations::*;
 pub use report::*;
 pub use solver::*;
+pub use stencil::*;
 pub use types::*;
 pub use vector::{ContextVector, fetch, store};

@@ -72,6 +72,14 @@ pub const TERRACE_BORROW: terrace_matrix_flags = 1;
 /// Promise that the columns ascend in each row; it is checked.
 pub const TERRACE_SORTED: terrace_matrix_flags = 2;
 
+/// Order of the values of a stencil: `TERRACE_BY_OFFSET` or `TERRACE_BY_CELL`.
+pub type terrace_stencil_layout = i32;
+
+/// One array over all cells for each offset and each entry of its blocks, row by row.
+pub const TERRACE_BY_OFFSET: terrace_stencil_layout = 0;
+/// All values of a cell together, offset by offset, each block row by row.
+pub const TERRACE_BY_CELL: terrace_stencil_layout = 1;
+
 /// Where a solve starts.
 pub type terrace_guess = i32;
 

@@ -85,10 +85,41 @@ pub struct Family {
     pub parameters: &'static [Parameter],
     /// What it is.
     pub help: &'static str,
+    /// Whether it is a problem for structured grids, whose matrix is a stencil.
+    pub is_stencil: bool,
     build: Build,
 }
 
+/// Families whose unknowns are the points of a structured grid, beside those for structured grids.
+const ON_GRIDS: &[&str] = &[
+    "poisson5",
+    "poisson9",
+    "poisson7",
+    "poisson27",
+    "anisotropic",
+    "rotated_anisotropic",
+    "jumps",
+    "convection_diffusion",
+];
+
+/// Families of which a size of N has N x (N + 1) x (N + 1) nodes.
+const CLAMPED: &[&str] = &["solid3d", "elasticity", "elasticity_tet"];
+
 impl Family {
+    /// The structured grid of a problem with these sizes, if there is one.
+    pub(super) fn grid(&self, sizes: &[usize]) -> Option<[usize; 3]> {
+        if CLAMPED.contains(&self.name) {
+            return Some([sizes[0], sizes[0] + 1, sizes[0] + 1]);
+        }
+        let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
+        (self.is_stencil || ON_GRIDS.contains(&self.name)).then(|| [size(0), size(1), size(2)])
+    }
+
+    pub(super) const fn stencil(mut self) -> Family {
+        self.is_stencil = true;
+        self
+    }
+
     pub(super) const fn new(
         name: &'static str,
         sizes: &'static [&'static str],
@@ -96,7 +127,8 @@ impl Family {
         help: &'static str,
         build: Build,
     ) -> Family {
-        Family { name, sizes, more: None, default_sizes: &[], dimension, parameters: &[], help, build }
+        let (more, default_sizes, parameters) = (None, &[], &[]);
+        Family { name, sizes, more, default_sizes, dimension, parameters, help, is_stencil: false, build }
     }
 
     pub(super) const fn or_with(mut self, size: &'static str) -> Family {
@@ -130,13 +162,14 @@ impl Family {
         if forms.is_empty() { last } else { format!("{} or {last}", forms.join(", ")) }
     }
 
-    /// Matrix, coordinates and dimension of what follows the name in a description.
-    pub(super) fn generate(&self, description: &str, text: &str) -> Result<(Generated, usize)> {
+    /// Sizes, matrix, coordinates and dimension of what follows the name in a description.
+    pub(super) fn generate(&self, description: &str, text: &str) -> Result<(Vec<usize>, Generated, usize)> {
         let (sizes, parameters) = text.split_once(':').unwrap_or((text, ""));
         let sizes = self.parse_sizes(description, sizes)?;
         let parameters = self.parse_parameters(description, parameters)?;
         let dimension = self.dimension + sizes.len() - self.sizes.len();
-        Ok(((self.build)(&sizes, &parameters)?, dimension))
+        let generated = (self.build)(&sizes, &parameters)?;
+        Ok((sizes, generated, dimension))
     }
 
     fn parse_sizes(&self, description: &str, text: &str) -> Result<Vec<usize>> {

@@ -14,6 +14,7 @@ mod lognormal;
 mod poisson;
 mod random_m_matrix;
 mod stencil;
+mod structured;
 
 pub use anisotropic::{anisotropic, rotated_anisotropic};
 pub use convection_diffusion::convection_diffusion;
@@ -25,12 +26,13 @@ pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
+pub use structured::{laplace27, magnitudes, oil, oil4c, rhd, rhd3t, solid3d, weather};
 
 use crate::edit_distance::edit_distance;
 use crate::error::{Result, fail, try_vec};
 use crate::hash::hash;
-use crate::matrix::Matrix;
-use crate::sparse::Csr;
+use crate::matrix::{Matrix, Values};
+use crate::sparse::{Csr, Grid, SharedStencil};
 
 /// A generated problem.
 #[derive(Clone, Debug)]
@@ -43,12 +45,22 @@ pub struct Problem {
     pub coordinates: Option<Vec<f64>>,
     /// Dimension of the space that the problem lives in.
     pub dimension: usize,
+    /// The cells or points of a structured grid along x, y and z, where the unknowns are that.
+    pub grid: Option<[usize; 3]>,
+    /// Whether it is one of the problems for structured grids, whose matrix is a stencil.
+    pub is_stencil: bool,
 }
 
 impl Problem {
     /// The matrix as a solver takes it, with the rigid-body modes of its coordinates.
     pub fn into_matrix(self) -> Result<Matrix> {
-        let matrix = Matrix::from_csr(self.matrix)?;
+        let matrix = match self.grid.filter(|_| self.is_stencil) {
+            Some(dims) => {
+                let SharedStencil { pattern, values } = SharedStencil::from_rows(&self.matrix, Grid::new(dims))?;
+                Matrix::on_grid(pattern, Values::F64(values))?
+            }
+            None => Matrix::from_csr(self.matrix)?,
+        };
         if let Some(coordinates) = &self.coordinates {
             matrix.set_coordinates(self.dimension, coordinates)?;
         }
@@ -69,6 +81,45 @@ pub const FAMILIES: &[Family] = &[
     Family::new("poisson27", XYZ, 3, "27-point Laplacian on a grid, diagonal 26", |n, _| {
         Ok((poisson27(n[0], n[1], n[2])?, None))
     }),
+    Family::new("laplace27", XYZ, 3, "27-point Laplacian with diagonal 26 times a factor, as a stencil", |n, p| {
+        Ok((laplace27([n[0], n[1], n[2]], p[0])?, None))
+    })
+    .parameters(structured::SCALED)
+    .stencil(),
+    Family::new(
+        "rhd",
+        XYZ,
+        3,
+        "radiation hydrodynamics, 7-point stencil, a coefficient of many orders of magnitude",
+        |n, p| Ok((rhd([n[0], n[1], n[2]], p[0])?, None)),
+    )
+    .parameters(structured::RADIATION)
+    .stencil(),
+    Family::new("rhd3t", XYZ, 3, "the same with three temperatures, in 3x3 blocks", |n, p| {
+        Ok((rhd3t([n[0], n[1], n[2]], p[0])?, None))
+    })
+    .parameters(structured::RADIATION)
+    .stencil(),
+    Family::new("oil", XYZ, 3, "pressure of a reservoir, 7-point stencil, layered; nonsymmetric", |n, _| {
+        Ok((oil([n[0], n[1], n[2]])?, None))
+    })
+    .stencil(),
+    Family::new("oil4c", XYZ, 3, "the same with four components, in 4x4 blocks", |n, _| {
+        Ok((oil4c([n[0], n[1], n[2]])?, None))
+    })
+    .stencil(),
+    Family::new("weather", XYZ, 3, "Helmholtz equation of a weather model, 19-point stencil; nonsymmetric", |n, _| {
+        Ok((weather([n[0], n[1], n[2]])?, None))
+    })
+    .stencil(),
+    Family::new(
+        "solid3d",
+        &["N"],
+        3,
+        "elasticity of steel in 6 N^3 tetrahedra, 15-point stencil in 3x3 blocks",
+        |n, _| Ok((solid3d(n[0])?, None)),
+    )
+    .stencil(),
     Family::new("anisotropic", XY, 2, "5- or 7-point diffusion that is weak along the last axis", |n, p| {
         Ok((anisotropic(n, p[0])?, None))
     })
@@ -151,8 +202,9 @@ pub fn parse(description: &str) -> Result<Problem> {
             all.join(", ")
         );
     };
-    let ((matrix, coordinates), dimension) = family.generate(description, rest)?;
-    Ok(Problem { name: description.to_string(), matrix, coordinates, dimension })
+    let (sizes, (matrix, coordinates), dimension) = family.generate(description, rest)?;
+    let (grid, is_stencil) = (family.grid(&sizes), family.is_stencil);
+    Ok(Problem { name: description.to_string(), matrix, coordinates, dimension, grid, is_stencil })
 }
 
 /// Numbers in [-1, 1) that depend on their index alone: a solution to make a right-hand side from. Rounding does not
@@ -273,6 +325,9 @@ mod tests {
             "hubs:5000",
             "elasticity:16:contrast=100",
             "elasticity_tet:16",
+            "rhd:19x23x17",
+            "oil4c:19x23x17",
+            "weather:19x23x17",
         ] {
             let alone = parse(name).unwrap();
             assert!(alone.matrix.rows > 2 * ROW_GRAIN, "{name} is one piece of work");

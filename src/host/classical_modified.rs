@@ -17,7 +17,6 @@ use crate::backend::components::{Interpolated, Interpolation, InterpolationInput
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Graph, Structure};
-use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(
@@ -36,9 +35,9 @@ pub struct ClassicalModified;
 impl<T: Scalar> Interpolation<Host, T> for ClassicalModified {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let coarse = input.splitting("classical_modified")?;
-        let pattern = input.pattern().map(Arc::as_ref);
+        let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
-        Ok(Interpolated::alone(p.into_shared()))
+        Ok(Interpolated::alone(p.into_shared().into()))
     }
 }
 

@@ -15,7 +15,6 @@ use crate::backend::components::{Interpolated, Interpolation, InterpolationInput
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
-use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(
@@ -98,9 +97,9 @@ pub struct Direct;
 impl<T: Scalar> Interpolation<Host, T> for Direct {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let coarse = input.splitting("direct")?;
-        let pattern = input.pattern().map(Arc::as_ref);
+        let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
-        Ok(Interpolated::alone(p.into_shared()))
+        Ok(Interpolated::alone(p.into_shared().into()))
     }
 }
 

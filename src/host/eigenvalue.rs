@@ -2,6 +2,7 @@
 //! steps. Both need nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is
 //! symmetric when A is.
 
+use super::stencil::{product, setup};
 use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
 use super::{Host, spmv};
@@ -12,7 +13,7 @@ use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, CsrView};
+use crate::sparse::{Block, CsrView, SharedStencil};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows that stay in the cache of a processor while they are used for two things.
@@ -28,7 +29,7 @@ impl Estimate {
     pub(crate) fn largest<T: Scalar>(
         &self,
         host: &Host,
-        a: &CsrView<'_, T>,
+        a: &dyn Products<T>,
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
@@ -68,6 +69,44 @@ fn product_and_bound<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T], alpha: T, x: 
         bound.fetch_max(largest.to_bits(), Ordering::Relaxed);
     });
     f64::from_bits(bound.into_inner())
+}
+
+/// A matrix that an eigenvalue is estimated for.
+pub(crate) trait Products<T: Scalar>: Sync {
+    fn scalar_rows(&self) -> usize;
+    /// y = alpha A x.
+    fn apply(&self, alpha: T, x: &[T], y: &mut [T]);
+    /// The same, and the largest row sum of D^-1 A.
+    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64>;
+}
+
+impl<T: Scalar> Products<T> for CsrView<'_, T> {
+    fn scalar_rows(&self) -> usize {
+        CsrView::scalar_rows(self)
+    }
+
+    fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
+        spmv::apply(self, alpha, x, T::ZERO, y);
+    }
+
+    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
+        Ok(product_and_bound(self, inverse, alpha, x, y))
+    }
+}
+
+impl<T: Scalar> Products<T> for SharedStencil<T> {
+    fn scalar_rows(&self) -> usize {
+        self.pattern.scalar_rows()
+    }
+
+    fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
+        product::apply(self, alpha, x, y);
+    }
+
+    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
+        product::apply(self, alpha, x, y);
+        setup::row_bound(self, inverse)
+    }
 }
 
 /// A vector u of the dual space and z = D^-1 u.
@@ -110,7 +149,7 @@ impl<'a, T: Scalar> Pair<'a, T> {
 /// q = A D^-1 v, α = v D^-1 q, the next u = q - α v - β v', and the next β is the norm of u.
 fn lanczos<T: Scalar>(
     host: &Host,
-    a: &CsrView<'_, T>,
+    a: &dyn Products<T>,
     inverse: &[T],
     steps: usize,
     earlier: Option<&Largest>,
@@ -129,8 +168,8 @@ fn lanczos<T: Scalar>(
     for step in 0..steps {
         let factor = T::from_f64(1.0 / beta);
         match step {
-            0 => bound = product_and_bound(a, inverse, factor, &pair.z, &mut q),
-            _ => spmv::apply(a, factor, &pair.z, T::ZERO, &mut q),
+            0 => bound = a.apply_and_bound(inverse, factor, &pair.z, &mut q)?,
+            _ => a.apply(factor, &pair.z, &mut q),
         }
         let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
@@ -160,7 +199,7 @@ fn lanczos<T: Scalar>(
 }
 
 /// The growth of a vector's norm in the last product with D^-1 A.
-fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<Largest> {
+fn power<T: Scalar>(host: &Host, a: &dyn Products<T>, inverse: &[T], steps: usize) -> Result<Largest> {
     let (mut pair, square) = Pair::start(a.scalar_rows(), inverse)?;
     let mut q = host.zeros(pair.u.len())?;
     let mut norm = square.abs().sqrt();
@@ -172,8 +211,8 @@ fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize
         }
         let factor = T::from_f64(1.0 / norm);
         match step {
-            0 => bound = product_and_bound(a, inverse, factor, &pair.z, &mut q),
-            _ => spmv::apply(a, factor, &pair.z, T::ZERO, &mut q),
+            0 => bound = a.apply_and_bound(inverse, factor, &pair.z, &mut q)?,
+            _ => a.apply(factor, &pair.z, &mut q),
         }
         let q = &q;
         norm = pair.fill(|start, u| u.copy_from_slice(&q[start..start + u.len()])).abs().sqrt();

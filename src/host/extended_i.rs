@@ -311,10 +311,10 @@ impl InterpolationSymbolic<Host> for StagePatterns {
 impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
-        let pattern = input.pattern().map(Arc::as_ref);
+        let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let Coarse::TwoPass(first, second) = input.coarse else {
             let p = interpolate(a, s, input.splitting("extended_i")?, None, truncation, pattern)?;
-            return Ok(Interpolated::alone(p.into_shared()));
+            return Ok(Interpolated::alone(p.into_shared().into()));
         };
         let stages = input.symbolic::<StagePatterns>().map(|StagePatterns(stages)| stages);
         let (p, stages) =
@@ -325,7 +325,7 @@ impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
             None => None,
             Some(_) => Some(Arc::new(StagePatterns(stages))),
         };
-        Ok(Interpolated { symbolic, ..Interpolated::alone(p.into_shared()) })
+        Ok(Interpolated { symbolic, ..Interpolated::alone(p.into_shared().into()) })
     }
 }
 

@@ -7,7 +7,7 @@ mod pair;
 mod pattern;
 mod system;
 
-use super::{Host, diagonal, rows};
+use super::{Host, HostMatrix, HostPattern, diagonal, rows};
 use crate::backend::fsai::{Adaptive, Factor, FsaiFactor, Pair, Static};
 use crate::error::{Result, try_collect, try_push};
 use crate::scalar::Scalar;
@@ -18,37 +18,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use system::{System, root};
 
 impl FsaiFactor for Host {
-    fn adaptive<T: Scalar>(&self, a: &SharedCsr<T>, adaptive: &Adaptive) -> Result<Factor<Host, T>> {
+    fn adaptive<T: Scalar>(&self, a: &HostMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Host, T>> {
         let (g, breakdowns) = adaptive_factor(&a.view(), adaptive)?;
-        Ok(Factor { g: g.into_shared(), breakdowns })
+        Ok(Factor { g: g.into_shared().into(), breakdowns })
     }
 
-    fn static_pattern<T: Scalar>(&self, a: &SharedCsr<T>, wanted: &Static) -> Result<Arc<Structure>> {
+    fn static_pattern<T: Scalar>(&self, a: &HostMatrix<T>, wanted: &Static) -> Result<HostPattern> {
         let a = a.view();
-        Ok(Arc::new(pattern::of_power(&a, &diagonal::entries(&a)?, wanted)?))
+        Ok(HostPattern::Rows(Arc::new(pattern::of_power(&a, &diagonal::entries(&a)?, wanted)?)))
     }
 
-    fn on_pattern<T: Scalar>(&self, a: &SharedCsr<T>, pattern: &Arc<Structure>) -> Result<Factor<Host, T>> {
+    fn on_pattern<T: Scalar>(&self, a: &HostMatrix<T>, pattern: &HostPattern) -> Result<Factor<Host, T>> {
+        let pattern = pattern.rows();
         let (values, breakdowns) = values_on(&a.view(), pattern)?;
-        Ok(Factor { g: SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) }, breakdowns })
+        let g = SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) };
+        Ok(Factor { g: g.into(), breakdowns })
     }
 
     fn pair_on_pattern<T: Scalar>(
         &self,
-        a: &SharedCsr<T>,
-        transposed: &SharedCsr<T>,
-        pattern: &Arc<Structure>,
+        a: &HostMatrix<T>,
+        transposed: &HostMatrix<T>,
+        pattern: &HostPattern,
     ) -> Result<Pair<Host, T>> {
+        let pattern = pattern.rows();
         let (values, breakdowns) = pair::values_on(&a.view(), &transposed.view(), pattern)?;
-        let one = |first: usize| -> Result<SharedCsr<T>> {
+        let one = |first: usize| -> Result<HostMatrix<T>> {
             let values = try_collect(values.iter().skip(first).step_by(2).copied())?;
-            Ok(SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) })
+            Ok(SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) }.into())
         };
         Ok(Pair { g: one(0)?, h: one(1)?, breakdowns })
     }
 
-    fn filtered<T: Scalar>(&self, a: &SharedCsr<T>, g: &SharedCsr<T>, share: f64) -> Result<Arc<Structure>> {
-        Ok(Arc::new(pattern::without_small(&g.view(), &diagonal::entries(&a.view())?, share)?))
+    fn filtered<T: Scalar>(&self, a: &HostMatrix<T>, g: &HostMatrix<T>, share: f64) -> Result<HostPattern> {
+        let pattern = pattern::without_small(&g.view(), &diagonal::entries(&a.view())?, share)?;
+        Ok(HostPattern::Rows(Arc::new(pattern)))
     }
 }
 
@@ -248,7 +252,8 @@ mod tests {
     /// The factor by parameters, and the rows that broke down.
     fn by(a: &Csr<f64>, fsai: &Fsai) -> (Csr<f64>, usize) {
         let host = Host::new(&crate::context::Context::new("host:2").unwrap());
-        let Factor { g, breakdowns } = host.factor(&a.clone().into_shared(), fsai).unwrap();
+        let Factor { g, breakdowns } = host.factor(&a.clone().into_shared().into(), fsai).unwrap();
+        let g = g.rows();
         let (offsets, columns) = g.structure.own_arrays();
         let (offsets, columns, values) = (offsets.to_vec(), columns.to_vec(), g.values.as_slice().to_vec());
         (Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values }, breakdowns)
@@ -352,14 +357,14 @@ mod tests {
         let host = Host::new(&crate::context::Context::new("host:2").unwrap());
         for name in ["convection_diffusion:7", "random_m_matrix:60"] {
             let (a, rows) = (problem(name), dense(&problem(name)));
-            let shared = a.clone().into_shared();
-            let transposed = crate::host::transpose::transpose(&a.view()).unwrap().into_shared();
+            let shared = HostMatrix::from(a.clone().into_shared());
+            let transposed = crate::host::transpose::transpose(&a.view()).unwrap().into_shared().into();
             for power in 1..=3 {
                 let pattern = host.static_pattern(&shared, &Static { power, pre_filter: 0.0 }).unwrap();
                 let Pair { g, h, breakdowns } = host.pair_on_pattern(&shared, &transposed, &pattern).unwrap();
                 assert_eq!(breakdowns, 0, "{name}");
                 for i in 0..a.rows {
-                    let of = |m: &SharedCsr<f64>| m.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
+                    let of = |m: &HostMatrix<f64>| m.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
                     let (g, h) = (of(&g), of(&h));
                     let block = |swapped: bool| -> Vec<Vec<f64>> {
                         let at = |j: usize, k: usize| if swapped { rows[k][j] } else { rows[j][k] };

@@ -2,7 +2,7 @@
 //! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
-use super::{Host, gauss_seidel, scaling};
+use super::{Host, HostMatrix, gauss_seidel, scaling};
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::{Backend, Operator, Smoother, StorageFactory, Sweep};
 use crate::error::{Result, fail};
@@ -21,12 +21,12 @@ struct L1GaussSeidel<S> {
 impl<S: Number> L1GaussSeidel<S> {
     fn new<B: StorageFactory, T: Scalar>(input: &SmootherInput<'_, Host, B, T>) -> Result<Self> {
         let factors = input.factors.map(Vec::as_slice);
-        let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.view(), factors, input.width())?;
+        let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.to_rows()?.view(), factors, input.width())?;
         let inverse = scaling::stored(&inverse, 1.0)?;
         Ok(L1GaussSeidel {
-            matrix: input.stored_matrix()?,
+            matrix: input.stored_matrix::<S>()?.to_rows()?.into_owned(),
             inverse,
-            shared: input.stores_matrix && S::PRECISION == T::PRECISION,
+            shared: input.stores_matrix && S::PRECISION == T::PRECISION && matches!(input.a, HostMatrix::Rows(_)),
         })
     }
 }

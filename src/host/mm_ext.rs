@@ -26,7 +26,6 @@ use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
-use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same
 /// graph and splitting), each row keeps the columns that it has there, whatever the size of the new weights.
@@ -145,7 +144,7 @@ pub struct MmExt {
 impl<T: Scalar> Interpolation<Host, T> for MmExt {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
-        let pattern = input.pattern().map(Arc::as_ref);
+        let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
         let p = match input.coarse {
             Coarse::TwoPass(first, second) => {
@@ -156,7 +155,7 @@ impl<T: Scalar> Interpolation<Host, T> for MmExt {
             }
             _ => interpolate(a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
         };
-        Ok(Interpolated::alone(p.into_shared()))
+        Ok(Interpolated::alone(p.into_shared().into()))
     }
 }
 

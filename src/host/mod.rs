@@ -22,6 +22,7 @@ pub mod hmis;
 pub mod interleaved_sum;
 pub mod l1_gauss_seidel;
 pub mod lanczos;
+mod matrix;
 pub mod mis2;
 pub mod mm_ext;
 pub mod multicolour;
@@ -48,6 +49,7 @@ pub mod spgemm_symbolic;
 pub mod splitting;
 pub mod spmv;
 pub mod spmv_transposed;
+pub mod stencil;
 mod storage_factory;
 pub mod strength;
 pub mod symmetry;
@@ -60,6 +62,7 @@ pub mod two_stage;
 pub mod vector;
 
 use crate::threads::Threads;
+pub(crate) use matrix::{HostMatrix, HostPattern};
 
 /// The CPU, with threads.
 #[derive(Clone)]

@@ -15,7 +15,6 @@ use crate::error::{Result, try_capacity, try_collect, try_push, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
-use std::sync::Arc;
 
 /// Pass of an unknown that is not interpolated yet.
 const NEVER: u32 = u32::MAX;
@@ -175,9 +174,9 @@ pub struct Multipass;
 impl<T: Scalar> Interpolation<Host, T> for Multipass {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let Coarse::TwoPass(_, coarse) = input.coarse else { unreachable!("asked for on aggressive levels alone") };
-        let pattern = input.pattern().map(Arc::as_ref);
+        let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
-        Ok(Interpolated::alone(p.into_shared()))
+        Ok(Interpolated::alone(p.into_shared().into()))
     }
 }
 

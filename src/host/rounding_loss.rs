@@ -18,7 +18,8 @@ pub(crate) fn measure<T: Scalar>(
     let mut level_energy = 0.0;
     let mut all = Vec::new();
     for Candidate { matrix, is_transfer, diagonal, smooth, losses } in candidates {
-        let (a, (w, coarse)) = (matrix.view(), *smooth);
+        let (in_rows, (w, coarse)) = (matrix.to_rows()?, *smooth);
+        let a = in_rows.view();
         let d = each(diagonal, |d, _| d.abs())?;
         if !is_transfer {
             level_energy = energy(&a, &d, w)?;

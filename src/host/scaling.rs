@@ -73,7 +73,7 @@ fn by_largest<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
 }
 
 /// The power of two nearest to the root of a positive number, by its exponent; zero for all others.
-fn power_near_root(value: f64) -> f64 {
+pub(super) fn power_near_root(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return 0.0;
     }
@@ -184,7 +184,22 @@ pub(crate) fn store<T: Scalar, S: Number>(
         Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => keeping::<T, S>(a, vector)?,
         _ => a.cast::<S>()?,
     };
-    let (from, to) = (a.values.as_slice(), stored.values.as_slice());
+    let rows_lost = || rows_lost(&a.view(), &stored.view());
+    check_stored(a.values.as_slice(), stored.values.as_slice(), (what, may_vanish), &rows_lost)?;
+    Ok(stored)
+}
+
+/// An error if values in another format are out of range, but for small ones where they may vanish. `rows_lost` counts rows of which all are too
+/// small.
+pub(super) fn check_stored<T: Scalar, S: Number>(
+    from: &[T],
+    to: &[S],
+    (what, may_vanish): (&str, bool),
+    rows_lost: &dyn Fn() -> Result<u64>,
+) -> Result<()> {
+    if !is_narrower::<T, S>() {
+        return Ok(());
+    }
     let counts = par::map_ranges(from.len(), par::GRAIN, |range| {
         let (mut too_large, mut vanished) = (0, 0);
         for (from, to) in from[range.clone()].iter().zip(&to[range]) {
@@ -195,12 +210,10 @@ pub(crate) fn store<T: Scalar, S: Number>(
     })?;
     let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     if S::PRECISION == Precision::F32 {
-        let rows = if what == MATRIX && lost.1 > 0 { rows_lost(&a.view(), &stored.view())? } else { 0 };
-        check_lost_in_f32(what, from.len(), [lost.0, lost.1, rows])?;
-    } else {
-        check_lost::<S>(what, may_vanish, from.len(), lost)?;
+        let rows = if what == MATRIX && lost.1 > 0 { rows_lost()? } else { 0 };
+        return check_lost_in_f32(what, from.len(), [lost.0, lost.1, rows]);
     }
-    Ok(stored)
+    check_lost::<S>(what, may_vanish, from.len(), lost)
 }
 
 /// Scalar rows of which all entries are too small for the format that they are stored in.

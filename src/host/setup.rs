@@ -2,12 +2,13 @@
 
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
+use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
-use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, spmv, strength, transpose};
+use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, spmv, stencil, strength, transpose};
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
     By, Candidate, Coarse, CoarseSet, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
-    SetupMatrix, SetupPattern, StorageHint, Store, Stored, Symbolic,
+    StorageHint, Store, Stored,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
@@ -15,39 +16,9 @@ use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, Coloured, Colouring, Graph, NearNullSpace, SharedCsr, Structure};
+use crate::sparse::{Block, Coloured, ColouredStencil, Colouring, Graph, NearNullSpace, SharedCsr, SharedTransfer};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
-
-impl<S: Number> SetupMatrix for SharedCsr<S> {
-    type Pattern = Arc<Structure>;
-
-    fn rows(&self) -> usize {
-        self.structure.rows
-    }
-
-    fn block(&self) -> Block {
-        self.structure.block
-    }
-
-    fn entries(&self) -> usize {
-        self.values.as_slice().len()
-    }
-
-    fn pattern(&self) -> Arc<Structure> {
-        Arc::clone(&self.structure)
-    }
-
-    fn value_bytes(&self, references: usize) -> usize {
-        if Arc::strong_count(&self.values) > references { 0 } else { self.values.owned_bytes() }
-    }
-}
-
-impl SetupPattern for Arc<Structure> {
-    fn bytes(&self, references: usize) -> usize {
-        if Arc::strong_count(self) > references { 0 } else { self.owned_bytes() }
-    }
-}
 
 impl Held for Graph {
     fn bytes(&self) -> usize {
@@ -101,15 +72,9 @@ impl NearNullVectors for NearNullSpace {
     }
 }
 
-impl Symbolic for Arc<transpose::TransposeSymbolic> {
-    fn bytes(&self) -> usize {
-        transpose::TransposeSymbolic::bytes(self)
-    }
-}
-
 impl Setup for Host {
-    type Matrix<S: Number> = SharedCsr<S>;
-    type Pattern = Arc<Structure>;
+    type Matrix<S: Number> = HostMatrix<S>;
+    type Pattern = HostPattern;
     type Graph = Graph;
     type Splitting = Vec<bool>;
     type Aggregates = Aggregates;
@@ -117,7 +82,7 @@ impl Setup for Host {
     type Functions = Functions;
     type Within = ();
     type Nodes = ();
-    type Transposition = Arc<transpose::TransposeSymbolic>;
+    type Transposition = HostTransposition;
     type Product = ProductSymbolic;
     type Factors = Vec<f64>;
     type Format = ();
@@ -138,20 +103,25 @@ impl Setup for Host {
         Ok(())
     }
 
-    fn to_scalar<T: Scalar>(&self, a: SharedCsr<T>) -> Result<SharedCsr<T>> {
-        if a.structure.block == Block::SCALAR { Ok(a) } else { Ok(a.view().to_scalar()?.into_shared()) }
+    fn to_scalar<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
+        let rows = match a {
+            HostMatrix::Rows(rows) => rows,
+            a => a.to_rows()?.into_owned(),
+        };
+        let is_scalar = rows.structure.block == Block::SCALAR;
+        if is_scalar { Ok(rows.into()) } else { Ok(rows.view().to_scalar()?.into_shared().into()) }
     }
 
-    fn to_nodes<T: Scalar>(&self, a: &SharedCsr<T>, size: usize, _: Option<&()>) -> Result<(SharedCsr<T>, ())> {
-        Ok((a.view().to_blocks(size)?.into_shared(), ()))
+    fn to_nodes<T: Scalar>(&self, a: &HostMatrix<T>, size: usize, _: Option<&()>) -> Result<(HostMatrix<T>, ())> {
+        Ok((a.view().to_blocks(size)?.into_shared().into(), ()))
     }
 
     fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<NearNullSpace> {
         NearNullSpace::constants(rows, dofs_per_node)
     }
 
-    fn fetch<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<SharedCsr<f64>> {
-        a.cast()
+    fn fetch<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<SharedCsr<f64>> {
+        a.to_rows()?.cast()
     }
 
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Functions> {
@@ -169,13 +139,15 @@ impl Setup for Host {
     fn within_functions<T: Scalar>(
         &self,
         functions: &Functions,
-        a: &SharedCsr<T>,
+        a: &HostMatrix<T>,
         _: Option<&()>,
-    ) -> Result<(SharedCsr<T>, ())> {
-        Ok((functions.within(&a.view())?.into_shared(), ()))
+    ) -> Result<(HostMatrix<T>, ())> {
+        Ok((functions.within(&a.view())?.into_shared().into(), ()))
     }
 
-    fn strength<T: Scalar>(&self, a: &SharedCsr<T>, measure: &StrengthMeasure, level: usize) -> Result<Graph> {
+    /// On a grid the axes are chosen by the matrix itself.
+    fn strength<T: Scalar>(&self, a: &HostMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Graph> {
+        let HostMatrix::Rows(a) = a else { return Graph::empty() };
         let a = a.view();
         match *measure {
             StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum),
@@ -197,6 +169,7 @@ impl Setup for Host {
             (Coarse::Splitting(one), Coarse::Splitting(other)) => one == other,
             (Coarse::TwoPass(first, one), Coarse::TwoPass(other_first, other)) => first == other_first && one == other,
             (Coarse::Aggregates(one), Coarse::Aggregates(other)) => one == other,
+            (Coarse::Grid(one), Coarse::Grid(other)) => one == other,
             _ => false,
         })
     }
@@ -205,73 +178,99 @@ impl Setup for Host {
         aggressive::thin(graph, first, seed)
     }
 
-    fn transpose<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<SharedCsr<T>> {
-        Ok(transpose::transpose(&a.view())?.into_shared())
+    fn transpose<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<HostMatrix<T>> {
+        match a {
+            HostMatrix::Transfer(p) => {
+                Ok(HostMatrix::Transfer(SharedTransfer { transposed: !p.transposed, ..p.clone() }))
+            }
+            a => Ok(transpose::transpose(&a.to_rows()?.view())?.into_shared().into()),
+        }
     }
 
-    fn transpose_symbolic<T: Scalar>(
-        &self,
-        a: &SharedCsr<T>,
-        transposed: &Arc<Structure>,
-    ) -> Result<Arc<transpose::TransposeSymbolic>> {
-        Ok(Arc::new(transpose::TransposeSymbolic::new(&a.view(), transposed)?))
+    fn transpose_symbolic<T: Scalar>(&self, a: &HostMatrix<T>, transposed: &HostPattern) -> Result<HostTransposition> {
+        match a {
+            HostMatrix::Rows(a) => {
+                let symbolic = transpose::TransposeSymbolic::new(&a.view(), transposed.rows())?;
+                Ok(HostTransposition(Some(Arc::new(symbolic))))
+            }
+            _ => Ok(HostTransposition(None)),
+        }
     }
 
     fn transpose_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<transpose::TransposeSymbolic>,
-        a: &SharedCsr<T>,
-        transposed: &Arc<Structure>,
-    ) -> Result<SharedCsr<T>> {
-        let values = symbolic.numeric(&a.view(), transposed)?;
-        Ok(SharedCsr { structure: Arc::clone(transposed), values: Arc::new(values) })
+        symbolic: &HostTransposition,
+        a: &HostMatrix<T>,
+        transposed: &HostPattern,
+    ) -> Result<HostMatrix<T>> {
+        let (HostMatrix::Rows(a), Some(symbolic)) = (a, &symbolic.0) else { return self.transpose(a) };
+        let values = symbolic.numeric(&a.view(), transposed.rows())?;
+        Ok(SharedCsr { structure: Arc::clone(transposed.rows()), values: Arc::new(values) }.into())
     }
 
     fn product<T: Scalar>(
         &self,
-        r: &SharedCsr<T>,
-        a: &SharedCsr<T>,
-        p: &SharedCsr<T>,
-    ) -> Result<(SharedCsr<T>, ProductSymbolic)> {
-        Ok((galerkin::product(&r.view(), &a.view(), p)?, ProductSymbolic::default()))
+        r: &HostMatrix<T>,
+        a: &HostMatrix<T>,
+        p: &HostMatrix<T>,
+    ) -> Result<(HostMatrix<T>, ProductSymbolic)> {
+        let product = match (r, a, p) {
+            (HostMatrix::Transfer(r), HostMatrix::Stencil(a), HostMatrix::Transfer(p)) => {
+                HostMatrix::Stencil(stencil::galerkin::product(r, a, p)?)
+            }
+            (r, a, p) => {
+                let (r, a, p) = (r.to_rows()?, a.to_rows()?, p.to_rows()?);
+                galerkin::product(&r.view(), &a.view(), &p)?.into()
+            }
+        };
+        Ok((product, ProductSymbolic::default()))
     }
 
     fn product_numeric<T: Scalar>(
         &self,
         symbolic: &ProductSymbolic,
-        pattern: &Arc<Structure>,
-        r: &SharedCsr<T>,
-        a: &SharedCsr<T>,
-        p: &SharedCsr<T>,
-    ) -> Result<(SharedCsr<T>, ProductSymbolic)> {
-        galerkin::product_numeric(symbolic, pattern, &r.view(), &a.view(), p)
+        pattern: &HostPattern,
+        r: &HostMatrix<T>,
+        a: &HostMatrix<T>,
+        p: &HostMatrix<T>,
+    ) -> Result<(HostMatrix<T>, ProductSymbolic)> {
+        let HostMatrix::Rows(in_rows) = p else { return self.product(r, a, p) };
+        let (coarse, symbolic) = galerkin::product_numeric(symbolic, pattern.rows(), &r.view(), &a.view(), in_rows)?;
+        Ok((coarse.into(), symbolic))
     }
 
     fn inverse_diagonal<T: Scalar>(
         &self,
-        a: &SharedCsr<T>,
+        a: &HostMatrix<T>,
         width: usize,
         l1: bool,
         factors: Option<&Vec<f64>>,
     ) -> Result<Vec<T>> {
-        match l1 {
-            true => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice)),
-            false => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS),
+        match (a, l1) {
+            (HostMatrix::Stencil(a), l1) => stencil::setup::inverse_diagonal(a, width, l1, factors.map(Vec::as_slice)),
+            (a, true) => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice)),
+            (a, false) => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS),
         }
     }
 
     fn largest_eigenvalue<T: Scalar>(
         &self,
         estimate: &Estimate,
-        a: &SharedCsr<T>,
+        a: &HostMatrix<T>,
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        estimate.largest(self, &a.view(), inverse, earlier)
+        match a {
+            HostMatrix::Stencil(a) => estimate.largest(self, a, inverse, earlier),
+            a => estimate.largest(self, &a.view(), inverse, earlier),
+        }
     }
 
-    fn as_operator<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<Box<dyn Operator<Host, T>>> {
-        Ok(Box::new(super::operator::Stored::new(self, a.clone())))
+    fn as_operator<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<Box<dyn Operator<Host, T>>> {
+        match a {
+            HostMatrix::Stencil(a) => Ok(Box::new(stencil::product::StencilOperator::new(self, a.clone()))),
+            a => Ok(Box::new(super::operator::Stored::new(self, a.rows().clone()))),
+        }
     }
 
     fn largest_eigenvalue_of<T: Scalar>(
@@ -283,17 +282,23 @@ impl Setup for Host {
         lanczos::largest(self, steps, n, product)
     }
 
-    fn dense_inverse<T: Scalar, S: Number>(&self, a: &SharedCsr<T>) -> Result<Vec<S>> {
-        dense::inverse(&a.view())
+    fn dense_inverse<T: Scalar, S: Number>(&self, a: &HostMatrix<T>) -> Result<Vec<S>> {
+        dense::inverse(&a.to_rows()?.view())
     }
 
     fn scaling_factors<T: Scalar>(
         &self,
-        matrices: &[&SharedCsr<T>],
+        matrices: &[&HostMatrix<T>],
         scaling: &str,
         _: bool,
     ) -> Result<Vec<Result<Scaled<Host, T>>>> {
-        let of = |a: &&SharedCsr<T>| Ok(Scaled { factors: scaling::factors(a, scaling)?, l1_inverse: None });
+        let of = |a: &&HostMatrix<T>| {
+            let factors = match a {
+                HostMatrix::Stencil(a) => stencil::setup::factors(a, scaling)?,
+                a => scaling::factors(a.rows(), scaling)?,
+            };
+            Ok(Scaled { factors, l1_inverse: None })
+        };
         Ok(matrices.iter().map(of).collect())
     }
 
@@ -307,33 +312,59 @@ impl Setup for Host {
 
     fn scaled<T: Scalar>(
         &self,
-        a: &SharedCsr<T>,
+        a: &HostMatrix<T>,
         rows: By<'_, Vec<f64>>,
         columns: By<'_, Vec<f64>>,
-    ) -> Result<SharedCsr<T>> {
-        match (numbers(rows)?, numbers(columns)?) {
-            (None, None) => Ok(a.clone()),
-            (Some(rows), None) => scaling::apply(a, |i| rows[i], |_| 1.0),
-            (None, Some(columns)) => scaling::apply(a, |_| 1.0, |j| columns[j]),
-            (Some(rows), Some(columns)) => scaling::apply(a, |i| rows[i], |j| columns[j]),
+    ) -> Result<HostMatrix<T>> {
+        let (rows, columns) = (numbers(rows)?, numbers(columns)?);
+        if rows.is_none() && columns.is_none() {
+            return Ok(a.clone());
         }
+        let in_rows = match a {
+            HostMatrix::Rows(a) => a,
+            HostMatrix::Stencil(a) => {
+                let n = a.pattern.scalar_rows();
+                let (rows, columns) = (or_ones(rows, n)?, or_ones(columns, n)?);
+                return Ok(HostMatrix::Stencil(stencil::setup::scaled(a, &rows, &columns)?));
+            }
+            HostMatrix::Transfer(p) => {
+                let (grids, b) = (&p.pattern.grids, p.pattern.block);
+                let (fine, coarse) = (grids.fine.cells() * b, grids.coarse.cells() * b);
+                let (n, m) = if p.transposed { (coarse, fine) } else { (fine, coarse) };
+                let (rows, columns) = (or_ones(rows, n)?, or_ones(columns, m)?);
+                return Ok(HostMatrix::Transfer(stencil::setup::scaled_transfer(p, &rows, &columns)?));
+            }
+        };
+        let scaled = match (rows, columns) {
+            (None, None) => in_rows.clone(),
+            (Some(rows), None) => scaling::apply(in_rows, |i| rows[i], |_| 1.0)?,
+            (None, Some(columns)) => scaling::apply(in_rows, |_| 1.0, |j| columns[j])?,
+            (Some(rows), Some(columns)) => scaling::apply(in_rows, |i| rows[i], |j| columns[j])?,
+        };
+        Ok(scaled.into())
     }
 
     fn stored<T: Scalar, S: Number>(
         &self,
-        a: &SharedCsr<T>,
+        a: &HostMatrix<T>,
         rounding: Rounding<'_, Vec<f64>>,
         which: Stored,
         _: &Mutex<()>,
-    ) -> Result<SharedCsr<S>> {
-        match rounding {
-            Rounding::Nearest(rows, columns) => {
-                scaling::store(&self.scaled(a, rows, columns)?, (which.what, which.may_vanish), StoreRounding::Nearest)
+    ) -> Result<HostMatrix<S>> {
+        let (scaled, rounding) = match rounding {
+            Rounding::Nearest(rows, columns) => (self.scaled(a, rows, columns)?, StoreRounding::Nearest),
+            Rounding::RowSums(factors) => (a.clone(), StoreRounding::Keeping(factors)),
+        };
+        let which = (which.what, which.may_vanish);
+        Ok(match &scaled {
+            HostMatrix::Rows(a) => scaling::store(a, which, rounding)?.into(),
+            HostMatrix::Stencil(a) => HostMatrix::Stencil(stencil::setup::stored(a, which, rounding)?),
+            HostMatrix::Transfer(p) => {
+                let stored: SharedTransfer<S> = p.cast()?;
+                scaling::check_stored(p.values.as_slice(), stored.values.as_slice(), which, &|| Ok(0))?;
+                HostMatrix::Transfer(stored)
             }
-            Rounding::RowSums(factors) => {
-                scaling::store(a, (which.what, which.may_vanish), StoreRounding::Keeping(factors))
-            }
-        }
+        })
     }
 
     fn stored_array<T: Scalar, S: Number>(
@@ -346,12 +377,15 @@ impl Setup for Host {
         scaling::stored(exact, factor)
     }
 
-    fn diagonal<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<Vec<f64>> {
-        diagonal::entries(&a.view())
+    fn diagonal<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<Vec<f64>> {
+        match a {
+            HostMatrix::Stencil(a) => stencil::setup::diagonal(a),
+            a => diagonal::entries(&a.view()),
+        }
     }
 
-    fn random_right_hand_side<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<(Vec<f64>, Vec<f64>)> {
-        let mut d = diagonal::entries(&a.view())?;
+    fn random_right_hand_side<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut d = self.diagonal(a)?;
         d.iter_mut().for_each(|d| *d = d.abs());
         let mut b = try_vec(d.len(), 0.0)?;
         for (i, b) in b.iter_mut().enumerate() {
@@ -360,9 +394,12 @@ impl Setup for Host {
         Ok((d, b))
     }
 
-    fn energy<T: Scalar>(&self, a: &SharedCsr<T>, x: &[f64]) -> Result<f64> {
+    fn energy<T: Scalar>(&self, a: &HostMatrix<T>, x: &[f64]) -> Result<f64> {
         let mut y = try_vec(x.len(), 0.0)?;
-        spmv::apply(&a.view(), 1.0, x, 0.0, &mut y);
+        match a {
+            HostMatrix::Stencil(a) => stencil::product::apply(a, 1.0, x, &mut y),
+            a => spmv::apply(&a.view(), 1.0, x, 0.0, &mut y),
+        }
         Ok(par::sum(x.len(), par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum()))
     }
 
@@ -384,16 +421,28 @@ fn numbers(by: By<'_, Vec<f64>>) -> Result<Option<Cow<'_, [f64]>>> {
     })
 }
 
+/// These numbers, or ones.
+fn or_ones(numbers: Option<Cow<'_, [f64]>>, n: usize) -> Result<Cow<'_, [f64]>> {
+    match numbers {
+        Some(numbers) => Ok(numbers),
+        None => Ok(Cow::Owned(try_vec(n, 1.0)?)),
+    }
+}
+
 /// What the host computed is stored where the solve phase runs: as it is on the host, copied to a GPU.
 impl<B: StorageFactory> Store<B> for Host {
     fn operator<S: Number, X: Number, Y: Number>(
         &self,
         to: &B,
-        a: SharedCsr<S>,
+        a: HostMatrix<S>,
         hint: StorageHint,
         _: &mut Option<()>,
     ) -> Result<Box<dyn Operator<B, X, Y>>> {
-        to.matrix(a, hint.columns, hint.sums)
+        match a {
+            HostMatrix::Rows(a) => to.matrix(a, hint.columns, hint.sums),
+            HostMatrix::Stencil(a) => to.stencil(a, hint.sums),
+            HostMatrix::Transfer(a) => to.grid_transfer(a, hint.sums),
+        }
     }
 
     fn array<S: Number>(&self, to: &B, values: Vec<S>) -> Result<B::Buffer<S>> {
@@ -404,17 +453,25 @@ impl<B: StorageFactory> Store<B> for Host {
         to.dense(n, values)
     }
 
-    fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &SharedCsr<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
-        to.factorised(a)
+    fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &HostMatrix<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
+        let rows = a.to_rows()?;
+        to.factorised(&rows)
     }
 
     fn colours<S: Number, V: Number>(
         &self,
         to: &B,
-        a: SharedCsr<S>,
+        a: HostMatrix<S>,
         inverse: Vec<S>,
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>> {
+        let (a, inverse) = match a {
+            HostMatrix::Stencil(matrix) => match to.stencil_colours(ColouredStencil { matrix, inverse, shared }) {
+                Ok(colours) => return Ok(colours),
+                Err(stencil) => (stencil.matrix.to_rows()?, stencil.inverse),
+            },
+            a => (a.to_rows()?.into_owned(), inverse),
+        };
         let colouring = Colouring::new(&a.structure.view::<f64>(&[]))?;
         to.colours(Coloured { inverse, colouring, matrix: a, shared })
     }

@@ -7,7 +7,7 @@
 use super::diagonal;
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
-use super::{Host, tentative};
+use super::{Host, HostPattern, tentative};
 use crate::backend::common::MAX_BLOCK;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
@@ -233,7 +233,7 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let a = input.a.view();
         let step = Step::new(input.setup, &a, input.graph, how, earlier.map(|earlier| &earlier.largest))?;
         let tentative = || tentative::prolongator(&aggregates.of, aggregates.count, space);
-        let (p, near_null_space, numeric) = match input.pattern() {
+        let (p, near_null_space, numeric) = match input.pattern().map(HostPattern::rows) {
             None => {
                 let (p0, space) = tentative()?;
                 (step.smooth(&p0)?.into_shared(), space, None)
@@ -252,7 +252,8 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let largest = step.largest().clone();
         let largest_eigenvalue = step.into_inverse_of_a().map(|inverse| (largest.clone(), inverse));
         let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(SmoothedSymbolic { largest, numeric });
-        Ok(Interpolated { p, near_null_space: Some(near_null_space), largest_eigenvalue, symbolic: Some(symbolic) })
+        let (p, near_null_space) = (p.into(), Some(near_null_space));
+        Ok(Interpolated { p, near_null_space, largest_eigenvalue, symbolic: Some(symbolic) })
     }
 }
 

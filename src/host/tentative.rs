@@ -160,7 +160,7 @@ impl<T: Scalar> Interpolation<Host, T> for PlainAggregation {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let (aggregates, space) = input.aggregates("tentative")?;
         let (p, coarse) = prolongator(&aggregates.of, aggregates.count, space)?;
-        Ok(Interpolated { near_null_space: Some(coarse), ..Interpolated::alone(p.into_shared()) })
+        Ok(Interpolated { near_null_space: Some(coarse), ..Interpolated::alone(p.into_shared().into()) })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Changes of the values of a matrix since it was made: calls of `update_values`, and borrowed values that the caller
 //! changed in place, which a checksum finds.
 
+use super::stencil_storage::StencilStorage;
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::context::Context;
 use crate::error::{Result, try_vec};
@@ -45,15 +46,26 @@ impl Matrix {
     /// This matrix, or one with a copy of its values where they are the caller's on the host, who may change them. (In device
     /// memory the operators have copies.)
     pub(crate) fn with_own_values(self: &Arc<Matrix>, context: &Context) -> Result<Arc<Matrix>> {
-        let MatrixStorage::Host { structure, values } = &self.storage else { return Ok(Arc::clone(self)) };
-        let values = lock(values.read()).clone();
+        let values = match &self.storage {
+            MatrixStorage::Host { values, .. } => lock(values.read()).clone(),
+            MatrixStorage::Stencil(stencil) => stencil.values(),
+            MatrixStorage::Device(_) => return Ok(Arc::clone(self)),
+        };
         let own = context.run(self.entries(), || match &values {
             Values::F64(values) if values.owned_bytes() == 0 => copy(values.as_slice()).map(|own| Some(own.into())),
             Values::F32(values) if values.owned_bytes() == 0 => copy(values.as_slice()).map(|own| Some(own.into())),
             _ => Ok(None),
         })?;
         let Some(own) = own else { return Ok(Arc::clone(self)) };
-        let storage = MatrixStorage::Host { structure: Arc::clone(structure), values: RwLock::new(own) };
+        let storage = match &self.storage {
+            MatrixStorage::Host { structure, .. } => {
+                MatrixStorage::Host { structure: Arc::clone(structure), values: RwLock::new(own) }
+            }
+            MatrixStorage::Stencil(stencil) => {
+                MatrixStorage::Stencil(StencilStorage::new(Arc::clone(&stencil.pattern), own))
+            }
+            MatrixStorage::Device(_) => unreachable!("it was returned above"),
+        };
         let matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
         matrix.take_unknowns_of(self);
         Ok(Arc::new(matrix))
@@ -76,12 +88,11 @@ impl Matrix {
         match &self.storage {
             MatrixStorage::Host { values, .. } => {
                 let values = lock(values.read()).clone();
-                let sum = || match &values {
-                    Values::F64(values) if values.owned_bytes() == 0 => Some(of(values.as_slice())),
-                    Values::F32(values) if values.owned_bytes() == 0 => Some(of(values.as_slice())),
-                    _ => None,
-                };
-                Ok(context.run(self.entries(), sum))
+                Ok(context.run(self.entries(), || of_borrowed(&values)))
+            }
+            MatrixStorage::Stencil(stencil) => {
+                let values = stencil.values();
+                Ok(context.run(self.entries(), || of_borrowed(&values)))
             }
             MatrixStorage::Device(device) if device.arrays.is_borrowed() => {
                 let sum = match device.arrays.read()? {
@@ -92,6 +103,15 @@ impl Matrix {
             }
             MatrixStorage::Device(_) => Ok(None),
         }
+    }
+}
+
+/// That of values that are the caller's.
+fn of_borrowed(values: &Values) -> Option<u64> {
+    match values {
+        Values::F64(values) if values.owned_bytes() == 0 => Some(of(values.as_slice())),
+        Values::F32(values) if values.owned_bytes() == 0 => Some(of(values.as_slice())),
+        _ => None,
     }
 }
 

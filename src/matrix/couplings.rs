@@ -30,6 +30,10 @@ impl Matrix {
                     Values::F32(v) => symmetry_on_host::symmetry(&structure.view(v.as_slice())),
                 })
             }
+            MatrixStorage::Stencil(stencil) => context.run(self.entries(), || match &stencil.values() {
+                Values::F64(v) => symmetry_on_host::of_stencil(&stencil.shared(v)),
+                Values::F32(v) => symmetry_on_host::of_stencil(&stencil.shared(v)),
+            }),
             MatrixStorage::Device(device) => match device.arrays.read()? {
                 DeviceMatrix::F64(a) => symmetry_on_device::symmetry(device.gpu(), &a),
                 DeviceMatrix::F32(a) => symmetry_on_device::symmetry(device.gpu(), &a),
@@ -44,6 +48,13 @@ impl Matrix {
         match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
+                Ok(context.run(self.entries(), || match &values {
+                    Values::F64(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
+                    Values::F32(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
+                }))
+            }
+            MatrixStorage::Stencil(stencil) => {
+                let (structure, values) = stencil.copied()?;
                 Ok(context.run(self.entries(), || match &values {
                     Values::F64(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
                     Values::F32(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),

@@ -2,18 +2,18 @@
 
 use super::Matrix;
 use crate::backend::setup::Setup;
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::gpu::Gpu;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
-use crate::host::Host;
+use crate::host::{Host, HostMatrix};
 use crate::scalar::{Number, Precision, Scalar, with_precision};
-use crate::sparse::{NearNullSpace, SharedCsr};
+use crate::sparse::NearNullSpace;
 use std::sync::Arc;
 
 /// A set-up backend that a caller's matrix can be brought to.
 pub(crate) trait Import: Setup {
-    /// The matrix with values stored as `S`, shared where it is already there.
-    fn import<S: Number>(&self, matrix: &Matrix) -> Result<Self::Matrix<S>>;
+    /// The matrix with values stored as `S`, shared where it is already there; as a stencil if it is `structured`.
+    fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<Self::Matrix<S>>;
     /// A near-null space of the matrix.
     fn import_near_null_space(&self, matrix: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<Self::NearNullSpace>>;
     /// x·A x for the matrix, of which `finest` is the finest level as set-up has it.
@@ -21,21 +21,32 @@ pub(crate) trait Import: Setup {
 }
 
 impl Import for Host {
-    fn import<S: Number>(&self, matrix: &Matrix) -> Result<SharedCsr<S>> {
-        matrix.shared()
+    fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<HostMatrix<S>> {
+        if !structured {
+            return Ok(matrix.shared()?.into());
+        }
+        match matrix.shared_stencil()? {
+            Some(stencil) => Ok(HostMatrix::Stencil(stencil)),
+            None => fail!(
+                OptionValue,
+                "amg.type \"structured\" needs a matrix on a structured grid; give it as a stencil, or set its grid"
+            ),
+        }
     }
 
     fn import_near_null_space(&self, _: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<NearNullSpace>> {
         Ok(Arc::clone(space))
     }
 
-    fn caller_energy<T: Scalar>(&self, matrix: &Matrix, _: &SharedCsr<T>, x: &[f64]) -> Result<f64> {
-        with_precision!(matrix.precision(), I => self.energy(&matrix.shared::<I>()?, x))
+    fn caller_energy<T: Scalar>(&self, matrix: &Matrix, _: &HostMatrix<T>, x: &[f64]) -> Result<f64> {
+        with_precision!(matrix.precision(), I => {
+            self.energy::<I>(&self.import(matrix, matrix.is_stencil())?, x)
+        })
     }
 }
 
 impl Import for Gpu {
-    fn import<S: Number>(&self, matrix: &Matrix) -> Result<DeviceCsr<S>> {
+    fn import<S: Number>(&self, matrix: &Matrix, _: bool) -> Result<DeviceCsr<S>> {
         matrix.device(self)
     }
 

@@ -29,8 +29,9 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes over what is known about the unknowns of another matrix: its near-null space and functions.
+    /// Takes over what is known about the unknowns of another matrix with the same pattern: its near-null space, functions and grid.
     pub(crate) fn take_unknowns_of(&self, other: &Matrix) {
+        self.set_stencil(other.stencil());
         *lock(self.near_null_space.write()) = other.near_null_space();
         *lock(self.functions.write()) = other.functions();
         *lock(self.device_near_null_space.lock()) = None;

@@ -27,7 +27,13 @@ impl MatrixBackend for Host {
     type Narrower = ();
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Host, T>>> {
-        with_precision!(matrix.precision(), I => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide))
+        with_precision!(matrix.precision(), I => {
+            let stencil = if matrix.is_stencil() { matrix.shared_stencil::<I>()? } else { None };
+            match stencil {
+                Some(stencil) => self.stencil(stencil, Sums::Wide),
+                None => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide),
+            }
+        })
     }
 
     fn exact_matrix_operator<T: Scalar>(&self, _: &Matrix, (): &mut ()) -> Result<Option<Box<dyn Operator<Host, T>>>> {

@@ -38,6 +38,10 @@ impl Matrix {
                 Values::F64(values) => largest(values.as_slice()),
                 Values::F32(values) => largest(values.as_slice()),
             }),
+            MatrixStorage::Stencil(stencil) => Ok(match &stencil.values() {
+                Values::F64(values) => largest(values.as_slice()),
+                Values::F32(values) => largest(values.as_slice()),
+            }),
             MatrixStorage::Device(device) => {
                 let gpu = device.gpu();
                 Ok(match device.arrays.read()? {
@@ -50,20 +54,29 @@ impl Matrix {
 
     /// A copy with values times 2^k, in the memory where this one is.
     pub(crate) fn times_power(&self, k: i32) -> Result<Matrix> {
+        if let MatrixStorage::Stencil(stencil) = &self.storage {
+            let copy = Matrix::on_grid(Arc::clone(&stencil.pattern), multiplied(&stencil.values(), k)?)?;
+            copy.take_unknowns_of(self);
+            return Ok(copy);
+        }
         let (structure, values) = self.copied()?;
         let Structure { rows, cols, block, ref offsets, ref columns, base } = *structure;
         let structure = Structure { rows, cols, block, offsets: offsets.clone(), columns: Arc::clone(columns), base };
         let copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
         copy.take_unknowns_of(self);
         match &self.storage {
-            MatrixStorage::Host { .. } => Ok(copy),
+            MatrixStorage::Host { .. } | MatrixStorage::Stencil(_) => Ok(copy),
             MatrixStorage::Device(device) => copy.to_gpu(device.gpu()),
         }
     }
 
     /// Takes over the values of the matrix of which this is the copy, times 2^k.
     pub(crate) fn update_times_power(&self, of: &Matrix, k: i32) -> Result<()> {
-        self.update_values(multiplied(&of.copied()?.1, k)?)
+        let values = match &of.storage {
+            MatrixStorage::Stencil(stencil) => stencil.values(),
+            _ => of.copied()?.1,
+        };
+        self.update_values(multiplied(&values, k)?)
     }
 }
 

@@ -4,7 +4,7 @@ use super::Method;
 use crate::components::ANY_GAUSS_SEIDEL;
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::matrix::Matrix;
 use crate::scalar::Precision;
 use crate::sparse::Block;
@@ -28,10 +28,36 @@ const CG: &[&str] = &["auto", "cg", "fcg"];
 /// Of these, the ones that allow a preconditioner to be rounded differently in each application.
 const FLEXIBLE_CG: &[&str] = &["auto", "fcg"];
 
+/// Whether the hierarchy is multigrid on a structured grid; an error where the options ask for it and the matrix has no grid, or contradict
+/// each other.
+pub(crate) fn is_structured(matrix: &Matrix, config: &Config) -> Result<bool> {
+    let (kind, coarsening) = (config.text("amg.type"), config.text("amg.coarsening.type"));
+    let (has_grid, is_open) = (matrix.stencil().is_some(), ["auto", "grid"].contains(&&*coarsening));
+    match &*kind {
+        "structured" if !is_open => fail!(
+            OptionValue,
+            "amg.type is \"structured\", and amg.coarsening.type \"{coarsening}\" coarsens matrices in rows; accepted with it: \"auto\" or \
+             \"grid\""
+        ),
+        "unstructured" if coarsening == "grid" => fail!(
+            OptionValue,
+            "amg.type is \"unstructured\", and amg.coarsening.type \"grid\" coarsens structured grids; use amg.type \"structured\" with it"
+        ),
+        "structured" | "auto" if !has_grid && (kind == "structured" || coarsening == "grid") => fail!(
+            OptionValue,
+            "multigrid on a structured grid needs a matrix on one; create it with terrace_matrix_create_stencil or call terrace_matrix_set_grid, \
+             or set amg.type to \"unstructured\""
+        ),
+        "unstructured" => Ok(false),
+        _ => Ok(has_grid && is_open),
+    }
+}
+
 /// The options of a solver for a nonsymmetric matrix: gmres, or fgmres by [`crate::solver`], and components that fit where none is set.
-pub(crate) fn nonsymmetric(config: &Config) -> Result<Config> {
+pub(crate) fn nonsymmetric(matrix: &Matrix, config: &Config) -> Result<Config> {
+    let structured = is_structured(matrix, config)?;
     let mut config = config.clone();
-    if !COMPONENTS.iter().any(|prefix| config.has_set(prefix)) {
+    if !structured && !COMPONENTS.iter().any(|prefix| config.has_set(prefix)) {
         config.set_str("amg.coarsening.type", "pmis")?;
         config.set_str("amg.smoother.type", ANY_GAUSS_SEIDEL)?;
     }
@@ -50,18 +76,24 @@ pub(super) fn effective(
 ) -> Result<Config> {
     let mut effective = config.clone();
     let krylov = config.text("solver.type");
+    let structured = method == Some(Method::Amg) && is_structured(matrix, config)?;
+    if structured {
+        effective.set_str("amg.coarsening.type", "grid")?;
+    }
     let is_scalar =
         matrix.block() == Block::SCALAR && matrix.near_null_space().is_none() && matrix.functions().is_none();
     let is_short = context.gpu().is_none() || matrix.entries() <= SHORT_ROWS * matrix.rows();
     let is_cg = method == Some(Method::Amg) && CG.contains(&&*krylov);
-    let is_open = is_scalar && is_short && is_cg && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_open =
+        !structured && is_scalar && is_short && is_cg && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
     if is_open && matrix.rows() == matrix.cols() && matrix.has_uniform_couplings(context, THETA)? {
         context.log(LogLevel::Debug, || "all couplings are strong: smoothed aggregation with Chebyshev".to_string());
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
     }
     if config.text("amg.smoother.type") == ANY_GAUSS_SEIDEL {
-        let name = if context.gpu().is_some() { "gauss_seidel" } else { "l1_gauss_seidel" };
+        let coloured = context.gpu().is_some() || structured;
+        let name = if coloured { "gauss_seidel" } else { "l1_gauss_seidel" };
         effective.set_str("amg.smoother.type", name)?;
     }
     if config.text("precision.preset") == "default" {

@@ -8,6 +8,7 @@
 
 mod profile;
 mod sample;
+mod structured;
 #[cfg(test)]
 mod tests;
 
@@ -104,8 +105,11 @@ pub(super) fn bytes(
     method.unwrap_or(Method::Amg).check(context, matrix)?;
     // Samples shall be set up as the whole matrix is.
     let config = &defaults::effective(method, context, matrix, config, in_solver)?;
-    let (structure, values) = matrix.copied()?;
     let rows = rows.unwrap_or(if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS });
+    if method == Some(Method::Amg) && defaults::is_structured(matrix, config)? {
+        return structured::bytes(context, matrix, config, rows, work);
+    }
+    let (structure, values) = matrix.copied()?;
     let estimate = Estimate { method, context, matrix, config, work, structure, rows };
     match values {
         Values::F64(values) => estimate.bytes(values),

@@ -69,7 +69,7 @@ pub(super) fn build<S: SetupOn<B>, B: Backend>(builder: &Builder<'_>, setup: &S,
 fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(builder: &Builder<'_>, setup: &S, to: &B) -> Result<Built<B>> {
     let input = builder.matrix.precision();
     let mut plan = builder.plan.clone().unwrap_or_else(|| Plan::without_levels(builder.config, input));
-    let a = setup.import::<T>(builder.matrix)?;
+    let a = setup.import::<T>(builder.matrix, builder.matrix.is_stencil())?;
     loop {
         match store(builder, setup, to, &a, &plan) {
             Err(error) if error.status == Status::PrecisionLost && plan.promote(None, &error.message) => {}

@@ -1,6 +1,6 @@
 //! A colouring of the rows of a matrix: no two rows of a colour are coupled.
 
-use super::SharedCsr;
+use super::{SharedCsr, SharedStencil};
 
 /// Block rows by colour, and ascending within each.
 pub struct Colouring {
@@ -31,5 +31,15 @@ pub struct Coloured<S> {
     /// Its rows by colour.
     pub colouring: Colouring,
     /// Whether the matrix is shared with the level, which counts its bytes.
+    pub shared: bool,
+}
+
+/// A matrix on a structured grid, whose cells have colours, with the inverse of its diagonal.
+pub struct ColouredStencil<S> {
+    /// The matrix.
+    pub matrix: SharedStencil<S>,
+    /// One value for each row, or one block for each cell.
+    pub inverse: Vec<S>,
+    /// Whether the matrix is the level's own, which is counted there.
     pub shared: bool,
 }

@@ -1,7 +1,7 @@
 //! The strength graph of a matrix, which coarsening and interpolation use.
 
 use super::{Block, CsrView, Offsets, transpose};
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 
 /// For each block row the columns of its strong couplings without the diagonal, in the order of the matrix.
 #[derive(Debug, PartialEq)]
@@ -14,6 +14,11 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// One without rows.
+    pub fn empty() -> Result<Graph> {
+        Ok(Graph { offsets: try_vec(1, 0)?, columns: try_vec(0, 0)? })
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1

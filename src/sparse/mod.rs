@@ -8,15 +8,19 @@ mod coloured;
 mod compact;
 mod diagonals;
 mod graph;
+mod grid_transfer;
 mod near_null_space;
+mod stencil;
 pub(crate) mod transpose;
 mod validate;
 
-pub use coloured::{Coloured, Colouring};
+pub use coloured::{Coloured, ColouredStencil, Colouring};
 pub use compact::{Column, ColumnsRef, Compact, GROUP};
 pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
+pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
+pub use stencil::{Grid, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
 pub use validate::{DiagonalDefect, validate, validate_values};
 
 use crate::error::{Result, try_capacity, try_copy, try_extend, try_filled, try_vec};

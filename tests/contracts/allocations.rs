@@ -16,7 +16,13 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("host/arnoldi.rs", "collect", 1, "the restart length, at most 1000 vectors"),
     ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
     ("host/setup.rs", "collect", 1, "levels"),
+    ("host/stencil/black_box.rs", "collect", 2, "sets of axes and offsets"),
+    ("host/stencil/black_box.rs", "sort_by_key", 1, "sets of axes"),
+    ("host/stencil/galerkin.rs", "collect", 2, "offsets"),
     ("matrix.rs", "collect", 1, "three arrays"),
+    ("sparse/stencil.rs", "collect", 2, "offsets"),
+    ("sparse/stencil.rs", "to_vec", 1, "offsets"),
+    ("sparse/stencil/convert.rs", "collect", 1, "offsets"),
     ("sparse/mod.rs", "sort_by_key", 1, "triplets are of files and tests, not of the C ABI"),
 ];
 

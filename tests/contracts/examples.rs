@@ -74,6 +74,18 @@ fn poisson_is_the_same_in_four_languages() {
     assert_eq!(history.take_while(|line| !line.is_empty()).count(), iterations + 1);
 }
 
+#[test]
+fn a_stencil_is_the_same_in_three_languages() {
+    let programs = [c("stencil"), cpp("stencil"), f90("stencil")];
+    for precision in ["dp", "(sp,hp)"] {
+        let outputs = programs.each_ref().map(|program| run(program, &["12", precision]));
+        assert!(outputs[0].starts_with("12^3 cells, finest level stencil7: "), "{}", outputs[0]);
+        assert!(outputs[0].ends_with("residual below 1e-8: yes\n"), "{}", outputs[0]);
+        assert!(number_before(&outputs[0], " iterations") <= 12, "{}", outputs[0]);
+        assert!(outputs.iter().all(|output| *output == outputs[0]), "{outputs:?}");
+    }
+}
+
 /// On a machine without `cuda:0` the program ends with one line that says so.
 #[test]
 fn poisson_with_device_pointers_runs_or_says_what_is_missing() {

@@ -9,8 +9,20 @@ use terrace::error::{Class, STATUSES};
 use terrace::report::{FACTS, Scope};
 
 /// The files of the C ABI in the order in which a program meets their types.
-const SOURCES: &[&str] =
-    &["types", "library", "context", "device", "matrix", "operations", "config", "amg", "fsai", "solver", "report"];
+const SOURCES: &[&str] = &[
+    "types",
+    "library",
+    "context",
+    "device",
+    "matrix",
+    "stencil",
+    "operations",
+    "config",
+    "amg",
+    "fsai",
+    "solver",
+    "report",
+];
 
 const RULES: &str = "\
 terrace.h: the C interface of Terrace, algebraic multigrid. Generated from src/capi; do not edit.

@@ -462,6 +462,7 @@ contains
   subroutine sizes()
     type(terrace_matrix) :: matrix
     type(terrace_solver) :: solver
+    type(terrace_matrix) :: other
     type(terrace_amg) :: amg
     real(real64) :: b(4), x(4)
     real(real32) :: narrow(3)
@@ -482,6 +483,19 @@ contains
     call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'too few functions')
     call terrace_matrix_set_functions(context, matrix, 0, [integer ::], status)
     call succeeded(status)
+    call terrace_matrix_set_grid(context, matrix, [2, 2, 1], status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'a grid of four cells')
+    call terrace_matrix_set_grid(context, matrix, [3, 1, 1], status)
+    call succeeded(status)
+    call terrace_matrix_create_stencil(context, reshape([0, 0, 0], [3, 1]), reshape(values(:2), [1, 1, 1, 2]), other, status)
+    call mismatch('the last dimension of values has 2 elements; 1 are needed')
+    call terrace_matrix_create_stencil(context, reshape([0, 0, 0], [3, 1]), reshape(values(:2), [1, 2, 1, 1]), other, status, &
+      periodic=[.false., .true., .false.])
+    call succeeded(status)
+    call terrace_matrix_destroy(other, status)
+    call terrace_matrix_create_stencil(context, reshape([0, 0, 0], [3, 1]), reshape(values(:4), [2, 2, 1, 1, 1, 1]), other, status)
+    call succeeded(status)
+    call terrace_matrix_destroy(other, status)
     call terrace_matrix_set_near_null_space(context, matrix, 1, reshape(values(:2), [2, 1]), status)
     call mismatch('the first dimension of vectors has 2 elements; 3 are needed')
     call terrace_matrix_set_coordinates(context, matrix, reshape(values(:6), [3, 2]), status)

@@ -3,6 +3,7 @@
 //! A new component is added here by one line with the iterations it may need; a component of a registry without a line fails.
 
 use std::sync::Arc;
+use terrace::sparse::Grid;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, components, gallery, krylov};
 
 /// Smoother, and how many times more iterations than the best one it may need.
@@ -30,6 +31,10 @@ const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pairwise", "smoothed", [25, 15, 18]),
     ("pairwise", "tentative", [43, 22, 27]),
 ];
+
+/// The same for coarsening of structured grids, which is tried with CG alone.
+const GRID_METHODS: &[(&str, [usize; 3])] =
+    &[("black_box", [12, 14, 60]), ("linear", [18, 18, 60]), ("constant", [70, 50, 120])];
 
 /// Krylov method, with the factor c and power p of the bound c k^p on its iterations, where k is that of CG. An iteration of bicgstab
 /// applies the preconditioner twice, and richardson does not have the square root of the condition number that the others have.
@@ -98,6 +103,39 @@ fn every_combination(p: usize) {
                 assert!(report.solves[0].true_residual <= 1e-8, "{what}");
                 let bound = factor * (bounds[p] as f64 * more_for_smoother).powi(*power);
                 let iterations = report.solves[0].iterations;
+                println!("{iterations:>4} of {bound:>5.1}  {what}");
+                assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_transfer_of_structured_grids_converges_with_every_smoother() {
+    let context = Context::new("host:1").unwrap();
+    for (p, name) in PROBLEMS.iter().enumerate() {
+        let problem = gallery::parse(name).unwrap();
+        let grid = problem.grid.unwrap();
+        let matrix = Arc::new(problem.into_matrix().unwrap());
+        matrix.set_grid(Grid::new(grid)).unwrap();
+        for (interpolation, bounds) in GRID_METHODS {
+            for (smoother, more_for_smoother) in SMOOTHERS {
+                let mut config = Config::new();
+                config.set_str("solver.type", "cg").unwrap();
+                config.set_str("amg.smoother.type", smoother).unwrap();
+                config.set_str("amg.type", "structured").unwrap();
+                config.set_str("amg.interpolation.type", interpolation).unwrap();
+                let mut solver = Solver::new(&context, &config);
+                solver.setup(Some(&matrix)).unwrap();
+                let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
+                let mut x = vec![f64::NAN; b.len()];
+
+                let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+
+                let (what, report) = (format!("{name} {smoother} {interpolation}"), solver.report());
+                assert_eq!(status, Status::Success, "{what}\n{}", report.to_text());
+                assert!(report.levels[0].format.starts_with("stencil"), "{what}");
+                let (iterations, bound) = (report.solves[0].iterations, bounds[p] as f64 * more_for_smoother);
                 println!("{iterations:>4} of {bound:>5.1}  {what}");
                 assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
             }
@@ -223,8 +261,10 @@ fn every_component_of_the_registries_has_a_line_here() {
     assert!(listed(&SMOOTHERS.map_names(), components::SMOOTHERS));
     assert!(listed(&KRYLOV.iter().map(|m| m.0).collect::<Vec<_>>(), krylov::NAMES));
     assert!(listed(&CYCLES.iter().map(|c| c.0).collect::<Vec<_>>(), amg::cycle::NAMES));
-    assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), components::COARSENINGS));
-    assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), components::INTERPOLATIONS));
+    let coarsenings = METHODS.iter().map(|m| m.0).chain(["grid"]);
+    assert!(listed(&coarsenings.collect::<Vec<_>>(), components::COARSENINGS));
+    let interpolations = METHODS.iter().map(|m| m.1).chain(GRID_METHODS.iter().map(|m| m.0));
+    assert!(listed(&interpolations.collect::<Vec<_>>(), components::INTERPOLATIONS));
 }
 
 trait Names {

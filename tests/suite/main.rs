@@ -26,5 +26,6 @@ mod readers;
 mod several_right_hand_sides;
 mod solver;
 mod stress;
+mod structured;
 mod transposed;
 mod update;

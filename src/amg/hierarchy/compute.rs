@@ -15,7 +15,7 @@ use crate::context::LogLevel;
 use crate::error::Result;
 use crate::matrix::Import;
 use crate::report::Phases;
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
@@ -90,6 +90,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         symbolic: Option<Vec<LevelSymbolic<S>>>,
     ) -> Result<Computing<'a, S, T>> {
         check_square("AMG", builder.matrix)?;
+        builder.check_interpolation()?;
         let updating = symbolic.is_some();
         let symbolic = symbolic.unwrap_or_default();
         let checks = Arc::new(Mutex::new(setup.checks()));
@@ -244,7 +245,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
     fn coarse_functions(&self, functions: &S::Functions, choice: &Choice<S>) -> Result<S::Functions> {
         match &*choice.coarse {
             Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse) => self.setup.coarse_functions(functions, coarse),
-            Coarse::Aggregates(_) => unreachable!("aggregates are of nodes"),
+            Coarse::Aggregates(_) | Coarse::Grid(_) => unreachable!("aggregates and cells are of nodes"),
         }
     }
 
@@ -294,7 +295,7 @@ impl Builder<'_> {
         setup: &S,
         nodes: Option<&S::Nodes>,
     ) -> Result<(S::Matrix<T>, Option<S::Nodes>)> {
-        let a = setup.import::<T>(self.matrix)?;
+        let a = self.import::<S, T>(setup)?;
         if let Some(size) = self.gathered() {
             setup.begin_phase(Some(0), "nodes");
             let (a, nodes) = setup.to_nodes(&a, size, nodes)?;
@@ -303,13 +304,18 @@ impl Builder<'_> {
         if self.coarsening().keeps_blocks { Ok((a, None)) } else { Ok((setup.to_scalar(a)?, None)) }
     }
 
+    /// The caller's matrix in the form of set-up, with values stored as `N`.
+    pub(super) fn import<S: Import, N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
+        setup.import::<N>(self.matrix, self.is_structured())
+    }
+
     /// The near-null space for aggregation: the caller's vectors or constants; none for other coarsenings.
     fn finest_near_null_space<S: Import, T: Scalar>(
         &self,
         setup: &S,
         a: &S::Matrix<T>,
     ) -> Result<Option<Arc<S::NearNullSpace>>> {
-        if !self.coarsening().keeps_blocks {
+        if !self.coarsening().uses_near_null_space {
             return Ok(None);
         }
         Ok(Some(match &self.near_null_space {

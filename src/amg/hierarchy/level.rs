@@ -191,10 +191,10 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         let given = builder.matrix;
         if self.number == 0 && self.factors.is_none() {
             if N::PRECISION == given.precision() && N::PRECISION != T::PRECISION {
-                return Ok(StoredMatrix::Converted(setup.import::<N>(given)?));
+                return Ok(StoredMatrix::Converted(builder.import::<S, N>(setup)?));
             }
             let same_blocks = self.a().block() == given.block();
-            let callers = if same_blocks { self.a().clone() } else { setup.import::<T>(given)? };
+            let callers = if same_blocks { self.a().clone() } else { builder.import::<S, T>(setup)? };
             if N::PRECISION == given.precision() {
                 return Ok(StoredMatrix::Computed(callers));
             }
@@ -202,7 +202,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         }
         let factors = self.factors.as_deref();
         let (a, by) = match builder.took_apart(self.number, self.a().block()) {
-            true => (setup.import::<T>(given)?, By::over(factors)),
+            true => (builder.import::<S, T>(setup)?, By::over(factors)),
             false => (self.a().clone(), By::over(self.unapplied().0)),
         };
         let stored = match factors {

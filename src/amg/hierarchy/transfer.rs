@@ -10,7 +10,7 @@ use crate::backend::setup::{Coarse, NearNullVectors, Setup, SetupMatrix};
 use crate::backend::spectrum::Largest;
 use crate::components::{self, Components, InterpolationInfo};
 use crate::context::LogLevel;
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::scalar::Scalar;
 use std::any::Any;
 use std::sync::Arc;
@@ -111,6 +111,7 @@ impl Builder<'_> {
     ) -> bool {
         let width = match (&*choice.coarse, space) {
             (Coarse::Aggregates(_), Some(space)) => space.count(),
+            (Coarse::Grid(_), _) => a.block().rows,
             _ => 1,
         };
         let (rows, coarse_rows) = (a.scalar_rows(), choice.coarse.count() * width);
@@ -136,6 +137,19 @@ impl Builder<'_> {
     pub(super) fn interpolation(&self) -> &'static InterpolationInfo {
         let name = self.config.choice("amg.interpolation.type");
         components::interpolation_info(name.as_deref().unwrap_or(self.coarsening().interpolation))
+    }
+
+    /// Refuses an interpolation that does not know structured grids on one.
+    pub(super) fn check_interpolation(&self) -> Result<()> {
+        let name = self.interpolation().name;
+        if self.is_structured() && !self.interpolation().is_structured {
+            return fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" does not know structured grids; accepted with amg.coarsening.type \"grid\": \"black_box\", \
+                 \"linear\" and \"constant\""
+            );
+        }
+        Ok(())
     }
 
     /// The way to interpolate on aggressive levels that the options name, where it is not that of the other levels.

@@ -355,7 +355,7 @@ mod tests {
     use crate::backend::fsai::{Fsai, Pattern};
     use crate::backend::setup::Setup;
     use crate::gpu::tests::host;
-    use crate::host::fsai;
+    use crate::host::{HostMatrix, fsai};
     use crate::sparse::Csr;
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
@@ -375,7 +375,7 @@ mod tests {
 
     /// Static patterns and filtered ones, with small and large workspace.
     fn check_patterns<T: Scalar>(a: &Csr<T>, name: &str) {
-        let on_host = a.clone().into_shared();
+        let on_host = HostMatrix::from(a.clone().into_shared());
         for (power, pre_filter, post_filter) in [(1, 0.0, 0.0), (2, 0.05, 0.0), (3, 0.2, 0.1)] {
             let wanted = Static { power, pre_filter };
             let fsai = Fsai { pattern: Pattern::Static(wanted), post_filter };
@@ -384,9 +384,9 @@ mod tests {
                 let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
                 let found = gpu.factor(&on_device, &fsai).unwrap();
                 let g = found.g.fetch(&gpu).unwrap();
-                let (offsets, columns) = expected.g.structure.own_arrays();
+                let (offsets, columns) = expected.g.rows().structure.own_arrays();
                 assert_eq!((&g.offsets[..], &g.columns[..]), (offsets, columns), "{name} {fsai:?}");
-                assert_eq!(g.values, expected.g.values.as_slice(), "{name} {fsai:?}");
+                assert_eq!(g.values, expected.g.rows().values.as_slice(), "{name} {fsai:?}");
                 assert_eq!(found.breakdowns, expected.breakdowns, "{name} {fsai:?}");
                 let small = values_on(&gpu, &on_device, &found.g.pattern(), 0).unwrap();
                 assert_eq!(small.g.fetch(&gpu).unwrap().values, g.values, "{name} {fsai:?}");
@@ -396,7 +396,7 @@ mod tests {
 
     /// Both factors of any matrix.
     fn check_pairs<T: Scalar>(a: &Csr<T>, name: &str) {
-        let (on_host, host) = (a.clone().into_shared(), host());
+        let (on_host, host) = (HostMatrix::from(a.clone().into_shared()), host());
         let transposed = host.transpose(&on_host).unwrap();
         for power in [1, 2] {
             let pattern = host.static_pattern(&on_host, &Static { power, pre_filter: 0.1 }).unwrap();
@@ -409,7 +409,11 @@ mod tests {
                     let bits = |values: &[T]| values.iter().map(|v| v.to_f64().to_bits()).collect::<Vec<_>>();
                     for (found, expected) in [(&found.g, &expected.g), (&found.h, &expected.h)] {
                         let found = found.fetch(&gpu).unwrap();
-                        assert_eq!(bits(&found.values), bits(expected.values.as_slice()), "{name} {power} {workspace}");
+                        assert_eq!(
+                            bits(&found.values),
+                            bits(expected.rows().values.as_slice()),
+                            "{name} {power} {workspace}"
+                        );
                     }
                     assert_eq!(found.breakdowns, expected.breakdowns, "{name} {power}");
                 }

@@ -7,6 +7,7 @@ pub mod block_rows;
 pub mod blocks;
 pub mod expand;
 mod rows;
+pub mod stencil;
 pub mod tile;
 
 use super::multivector_rows::Work;

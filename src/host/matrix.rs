@@ -1,0 +1,143 @@
+//! A matrix as set-up on the host has it: in rows, or on a structured grid.
+
+use crate::backend::setup::{SetupMatrix, SetupPattern, Symbolic};
+use crate::error::Result;
+use crate::host::transpose::TransposeSymbolic;
+use crate::scalar::Number;
+use crate::sparse::{Block, CsrView, SharedCsr, SharedStencil, SharedTransfer, Storage, Structure};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A matrix of set-up.
+pub enum HostMatrix<S> {
+    /// CSR or BSR.
+    Rows(SharedCsr<S>),
+    /// A stencil on a grid.
+    Stencil(SharedStencil<S>),
+    /// A transfer between two grids.
+    Transfer(SharedTransfer<S>),
+}
+
+impl<S> Clone for HostMatrix<S> {
+    fn clone(&self) -> Self {
+        match self {
+            HostMatrix::Rows(a) => HostMatrix::Rows(a.clone()),
+            HostMatrix::Stencil(a) => HostMatrix::Stencil(a.clone()),
+            HostMatrix::Transfer(a) => HostMatrix::Transfer(a.clone()),
+        }
+    }
+}
+
+impl<S> From<SharedCsr<S>> for HostMatrix<S> {
+    fn from(a: SharedCsr<S>) -> Self {
+        HostMatrix::Rows(a)
+    }
+}
+
+impl<S: Number> HostMatrix<S> {
+    /// The matrix in rows, for components that have no formula for grids; those are set up with rows.
+    pub fn rows(&self) -> &SharedCsr<S> {
+        match self {
+            HostMatrix::Rows(a) => a,
+            _ => unreachable!("components for matrices in rows are set up with rows"),
+        }
+    }
+
+    /// The same, to read.
+    pub fn view(&self) -> CsrView<'_, S> {
+        self.rows().view()
+    }
+
+    /// The matrix in rows; converted where it is not.
+    pub fn to_rows(&self) -> Result<Cow<'_, SharedCsr<S>>> {
+        Ok(match self {
+            HostMatrix::Rows(a) => Cow::Borrowed(a),
+            HostMatrix::Stencil(a) => Cow::Owned(a.to_rows()?),
+            HostMatrix::Transfer(a) => Cow::Owned(a.to_rows()?),
+        })
+    }
+
+    fn values(&self) -> &Arc<dyn Storage<S>> {
+        match self {
+            HostMatrix::Rows(a) => &a.values,
+            HostMatrix::Stencil(a) => &a.values,
+            HostMatrix::Transfer(a) => &a.values,
+        }
+    }
+}
+
+impl<S: Number> SetupMatrix for HostMatrix<S> {
+    type Pattern = HostPattern;
+
+    fn rows(&self) -> usize {
+        match self {
+            HostMatrix::Rows(a) => a.structure.rows,
+            HostMatrix::Stencil(a) => a.pattern.grid.cells(),
+            HostMatrix::Transfer(a) if a.transposed => a.pattern.grids.coarse.cells(),
+            HostMatrix::Transfer(a) => a.pattern.grids.fine.cells(),
+        }
+    }
+
+    fn block(&self) -> Block {
+        match self {
+            HostMatrix::Rows(a) => a.structure.block,
+            HostMatrix::Stencil(a) => Block::square(a.pattern.block),
+            HostMatrix::Transfer(a) => Block::square(a.pattern.block),
+        }
+    }
+
+    fn entries(&self) -> usize {
+        self.values().as_slice().len()
+    }
+
+    fn pattern(&self) -> HostPattern {
+        match self {
+            HostMatrix::Rows(a) => HostPattern::Rows(Arc::clone(&a.structure)),
+            HostMatrix::Stencil(_) | HostMatrix::Transfer(_) => HostPattern::Grid,
+        }
+    }
+
+    fn value_bytes(&self, references: usize) -> usize {
+        let values = self.values();
+        if Arc::strong_count(values) > references { 0 } else { values.owned_bytes() }
+    }
+}
+
+/// The pattern of a matrix of set-up.
+#[derive(Clone)]
+pub enum HostPattern {
+    /// Of CSR or BSR.
+    Rows(Arc<Structure>),
+    /// Of a matrix on a grid, which has no arrays.
+    Grid,
+}
+
+impl HostPattern {
+    /// That of a matrix in rows, as for [`HostMatrix::rows`].
+    pub fn rows(&self) -> &Arc<Structure> {
+        match self {
+            HostPattern::Rows(structure) => structure,
+            HostPattern::Grid => unreachable!("components for matrices in rows are set up with rows"),
+        }
+    }
+}
+
+impl SetupPattern for HostPattern {
+    fn bytes(&self, references: usize) -> usize {
+        match self {
+            HostPattern::Rows(structure) if Arc::strong_count(structure) > references => 0,
+            HostPattern::Rows(structure) => structure.owned_bytes(),
+            HostPattern::Grid => 0,
+        }
+    }
+}
+
+/// Symbolic data of a transposition; grids need none.
+#[derive(Clone)]
+pub struct HostTransposition(pub Option<Arc<TransposeSymbolic>>);
+
+impl Symbolic for HostTransposition {
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |symbolic| symbolic.bytes())
+    }
+}

@@ -1,0 +1,91 @@
+//! Coarsening of structured grids: the axes along which a level is coarsened, from its matrix alone.
+
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
+use crate::error::{Result, fail};
+use crate::host::{Host, HostMatrix};
+use crate::par;
+use crate::scalar::Scalar;
+use crate::sparse::{Coarsened, SharedStencil};
+
+/// Names of the choices, as the options spell them; `auto` is beside them.
+pub const AXES: &[&str] = &["x", "y", "z", "xy", "xz", "yz", "xyz"];
+
+/// The mean coupling of each cell along each axis, in relation to the strongest axis of the cell. Entries to one side of a cell are added up, as
+/// in the matrix that is left when nothing varies along the other axes.
+pub fn couplings<T: Scalar>(a: &SharedStencil<T>) -> [f64; 3] {
+    let (stencil, b) = (&*a.pattern, a.pattern.block);
+    let cells = stencil.grid.cells();
+    let sums = par::sums::<3>(cells, par::ROW_GRAIN, |range| {
+        let mut sums = [0.0; 3];
+        for cell in range {
+            for c in 0..b {
+                let mut sides = [[0.0; 2]; 3];
+                for (k, offset) in stencil.offsets.iter().enumerate() {
+                    let value = a.array(k, c, c)[cell].to_f64();
+                    for (axis, step) in offset.iter().enumerate().filter(|(_, step)| **step != 0) {
+                        sides[axis][usize::from(*step > 0)] += value;
+                    }
+                }
+                let sizes = sides.map(|[left, right]| left.abs() + right.abs());
+                let largest = sizes.iter().copied().fold(0.0, f64::max);
+                if largest > 0.0 {
+                    (0..3).for_each(|axis| sums[axis] += sizes[axis] / largest);
+                }
+            }
+        }
+        sums
+    });
+    sums.map(|sum| sum / (cells * b).max(1) as f64)
+}
+
+/// The axes of a name, or those with couplings of at least `threshold` times the strongest. An axis of one cell is never among them, nor is a
+/// periodic one of two.
+pub fn axes<T: Scalar>(a: &SharedStencil<T>, name: &str, threshold: f64) -> [bool; 3] {
+    let grid = &a.pattern.grid;
+    let possible = |axis: usize| grid.dims[axis] > if grid.periodic[axis] { 2 } else { 1 };
+    if name != "auto" {
+        return std::array::from_fn(|axis| possible(axis) && name.contains(["x", "y", "z"][axis]));
+    }
+    let couplings = couplings(a);
+    let strongest = (0..3).filter(|axis| possible(*axis)).map(|axis| couplings[axis]).fold(0.0, f64::max);
+    std::array::from_fn(|axis| possible(axis) && couplings[axis] >= threshold * strongest)
+}
+
+/// The component.
+pub struct GridCoarsening;
+
+impl<T: Scalar> Coarsening<Host, T> for GridCoarsening {
+    fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
+        let HostMatrix::Stencil(a) = input.a else {
+            return fail!(Internal, "a matrix in rows came to the coarsening of grids");
+        };
+        let name = input.parameters.text("amg.coarsening.axes");
+        let axes = axes(a, &name, input.parameters.real("amg.coarsening.axis_threshold"));
+        Ok(Coarse::Grid(Coarsened::new(a.pattern.grid, axes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::sparse::Grid;
+
+    fn of(name: &str, dims: [usize; 3]) -> SharedStencil<f64> {
+        SharedStencil::from_rows(&gallery::parse(name).unwrap().matrix, Grid::new(dims)).unwrap()
+    }
+
+    #[test]
+    fn strong_axes_are_coarsened_and_weak_ones_are_not() {
+        let check = |a: &SharedStencil<f64>, name: &str, expected: [bool; 3]| assert_eq!(axes(a, name, 0.25), expected);
+        let laplacian = of("poisson27:6x5x4", [6, 5, 4]);
+        check(&laplacian, "auto", [true; 3]);
+        check(&laplacian, "xz", [true, false, true]);
+        check(&of("poisson7:6x1x4", [6, 1, 4]), "auto", [true, false, true]);
+        check(&of("poisson7:6x1x4", [6, 1, 4]), "y", [false; 3]);
+        check(&of("anisotropic:6x5x4:epsilon=0.01", [6, 5, 4]), "auto", [true, true, false]);
+        check(&of("anisotropic:6x5x4:epsilon=100", [6, 5, 4]), "auto", [false, false, true]);
+        check(&of("anisotropic:6x5x4:epsilon=0.5", [6, 5, 4]), "auto", [true; 3]);
+    }
+}

@@ -1,0 +1,426 @@
+//! Multicolour Gauss-Seidel on a stencil. Lines of cells along x have colours, so that lines of the same colour are not coupled; along a line the
+//! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile.
+
+use super::lines::{LINE, load, load_with_ends, widen};
+use super::product::{add_lines, line_grain};
+use crate::backend::Colours;
+use crate::error::Result;
+use crate::host::Host;
+use crate::par;
+use crate::scalar::{Number, NumbersRef, Scalar};
+use crate::sparse::{ColouredStencil, Stencil};
+
+/// Elements of a buffer for the entries of a line with itself.
+const OWN: usize = 1024;
+
+/// A stencil in the order of its colours.
+pub struct StencilColours<S> {
+    coloured: ColouredStencil<S>,
+    colours: LineColours,
+}
+
+/// The colour of each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LineColours {
+    /// Lines that differ along y and z are not coupled with each other: two colours are enough.
+    two: bool,
+    /// Along a periodic axis with an odd number of lines, the last one is beside the first, and has a colour of its own.
+    odd: [bool; 2],
+}
+
+impl LineColours {
+    fn new(stencil: &Stencil) -> LineColours {
+        let grid = &stencil.grid;
+        let diagonal = stencil.offsets.iter().any(|offset| offset[1] != 0 && offset[2] != 0);
+        let is_odd = |axis: usize| grid.periodic[axis] && !grid.dims[axis].is_multiple_of(2);
+        let odd = [is_odd(1), is_odd(2)];
+        LineColours { two: !diagonal && odd == [false; 2], odd }
+    }
+
+    fn count(&self, stencil: &Stencil) -> usize {
+        if self.two {
+            return if stencil.grid.lines() > 1 { 2 } else { 1 };
+        }
+        let along = |axis: usize| stencil.grid.dims[axis].min(2 + usize::from(self.odd[axis - 1]));
+        along(1) * along(2)
+    }
+
+    fn of(&self, stencil: &Stencil, y: usize, z: usize) -> usize {
+        if self.two {
+            return (y + z) % 2;
+        }
+        let [_, ny, nz] = stencil.grid.dims;
+        let along = |at: usize, n: usize, odd: bool| if odd && n > 1 && at + 1 == n { 2.min(n - 1) } else { at % 2 };
+        let count = ny.min(2 + usize::from(self.odd[0]));
+        along(y, ny, self.odd[0]) + count * along(z, nz, self.odd[1])
+    }
+}
+
+impl<S: Number> StencilColours<S> {
+    /// Colours its lines.
+    pub fn new(coloured: ColouredStencil<S>) -> StencilColours<S> {
+        let colours = LineColours::new(&coloured.matrix.pattern);
+        StencilColours { coloured, colours }
+    }
+
+    /// The new values of the lines of a colour go to `scratch`, because other tasks read x.
+    #[allow(clippy::too_many_arguments)]
+    fn sweep<V: Number>(
+        &self,
+        stencil: &Stencil,
+        values: &NumbersRef<'_>,
+        inverse: &NumbersRef<'_>,
+        (colour, even_only, backward): (usize, bool, bool),
+        b: &[V],
+        x: &[V],
+        scratch: &mut [V],
+    ) {
+        let (old, of_b) = (load::<V, V::Wide>(x, stencil.block), load::<V, V::Wide>(b, stencil.block));
+        let point = self.coloured.inverse.len() == stencil.scalar_rows();
+        let sweep = Sweep { stencil, values, inverse, point, old: &old, b: &of_b, backward, even_only };
+        let (nx, ny) = (stencil.grid.dims[0], stencil.grid.dims[1]);
+        let width = nx * stencil.block;
+        par::for_each_row_mut(scratch, width, line_grain(nx), |first, lines| {
+            let mut buffers = Buffers::new();
+            for (line, new) in (first..).zip(lines.chunks_exact_mut(width)) {
+                if self.colours.of(stencil, line % ny, line / ny) == colour {
+                    sweep.line::<V>(line, self.strip(), &mut buffers, new);
+                }
+            }
+        });
+    }
+
+    /// Cells that are swept together, an even number.
+    fn strip(&self) -> usize {
+        let b = self.coloured.matrix.pattern.block;
+        (OWN / (b * b)).max(2) & !1
+    }
+}
+
+impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
+    fn count(&self) -> usize {
+        2 * self.colours.count(&self.coloured.matrix.pattern)
+    }
+
+    fn solves_exactly(&self) -> bool {
+        let (grid, b) = (&self.coloured.matrix.pattern.grid, self.coloured.matrix.pattern.block);
+        let nx = grid.dims[0];
+        let alone = nx <= self.strip() && !(grid.periodic[0] && nx % 2 == 1);
+        alone && (b == 1 || self.coloured.inverse.len() > self.coloured.matrix.pattern.scalar_rows())
+    }
+
+    fn pass(
+        &self,
+        host: &Host,
+        count: usize,
+        backward: bool,
+        b: &[V],
+        x: &mut [V],
+        scratch: &mut Vec<V>,
+    ) -> Result<()> {
+        let stencil = &*self.coloured.matrix.pattern;
+        let values = S::numbers(self.coloured.matrix.values.as_slice());
+        let inverse = S::numbers(&self.coloured.inverse);
+        let (ny, width) = (stencil.grid.dims[1], stencil.grid.dims[0] * stencil.block);
+        let colours = count.div_ceil(2);
+        host.run(stencil.entries(), || {
+            for k in 0..colours {
+                let colour = if backward { colours - 1 - k } else { k };
+                let even_only = 2 * colour + 1 == count;
+                let has_colour = |line: usize| self.colours.of(stencil, line % ny, line / ny) == colour;
+                self.sweep(stencil, &values, &inverse, (colour, even_only, backward), b, x, scratch);
+                let new = &*scratch;
+                par::for_each_row_mut(x, width, line_grain(stencil.grid.dims[0]), |first, lines| {
+                    for (k, x) in lines.chunks_exact_mut(width).enumerate().filter(|(k, _)| has_colour(first + k)) {
+                        x.copy_from_slice(&new[(first + k) * width..][..width]);
+                    }
+                });
+            }
+        });
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let matrix = if self.coloured.shared { 0 } else { self.coloured.matrix.values.owned_bytes() };
+        size_of_val(self.coloured.inverse.as_slice()) + matrix
+    }
+}
+
+/// A pass over the lines of a colour.
+struct Sweep<'a, W> {
+    stencil: &'a Stencil,
+    values: &'a NumbersRef<'a>,
+    inverse: &'a NumbersRef<'a>,
+    /// Whether the inverse is that of the diagonal, not of its blocks.
+    point: bool,
+    old: &'a super::lines::Load<'a, W>,
+    b: &'a super::lines::Load<'a, W>,
+    backward: bool,
+    /// Whether the odd cells of the lines are left out.
+    even_only: bool,
+}
+
+impl<W: Scalar> Sweep<'_, W> {
+    /// The new values of a line, strip after strip.
+    fn line<V: Number<Wide = W>>(&self, number: usize, strip: usize, buffers: &mut Buffers<W>, new: &mut [V]) {
+        let (stencil, b) = (self.stencil, self.stencil.block);
+        let [nx, ny, _] = stencil.grid.dims;
+        let (line, at) = (number * nx, [number % ny, number / ny]);
+        let strips = nx.div_ceil(strip);
+        let Buffers { sums, line: buffer, x, own } = buffers;
+        for k in 0..strips {
+            let first = strip * if self.backward { strips - 1 - k } else { k };
+            let len = strip.min(nx - first);
+            let (sums, x) = (&mut sums[..len * b], &mut x[..(len + 2) * b]);
+            sums.fill(W::ZERO);
+            add_lines(stencil, self.values, self.old, (at, first), false, buffer, sums);
+            for (c, sums) in sums.chunks_exact_mut(len).enumerate() {
+                let right = &mut buffer[..len];
+                (self.b)(line + first, c, right);
+                sums.iter_mut().zip(right).for_each(|(sum, b)| *sum = *b - *sum);
+                let x = &mut x[c * (len + 2)..][..len + 2];
+                load_with_ends(self.old, &stencil.grid, line, first, c, x);
+                // Beside the strip, cells that were swept before have new values.
+                let done = |cell: usize| match self.backward {
+                    true => cell >= first + len,
+                    false => cell < first,
+                };
+                for (end, cell) in
+                    [(0, stencil.grid.step(0, first, -1)), (len + 1, stencil.grid.step(0, first + len - 1, 1))]
+                {
+                    if let Some(cell) = cell.filter(|cell| done(*cell)) {
+                        x[end] = new[cell * b + c].widen();
+                    }
+                }
+            }
+            own.read(self, line + first, len);
+            let parities: &[usize] = match (self.even_only, self.backward) {
+                (true, _) => &[0],
+                (false, true) => &[1, 0],
+                (false, false) => &[0, 1],
+            };
+            // Alone along a periodic axis, a cell is its own neighbour.
+            let wraps = stencil.grid.periodic[0] && len == nx;
+            for parity in parities {
+                if b == 1 && !wraps {
+                    own.scalars(*parity, sums, x);
+                    continue;
+                }
+                let cells = (len + 1 - parity) / 2;
+                for k in 0..cells {
+                    let k = parity + 2 * if self.backward { cells - 1 - k } else { k };
+                    if b == 1 {
+                        own.scalar(k, sums, x)
+                    } else {
+                        own.block(self, (k, len), sums, x)
+                    }
+                    if wraps && (k == 0 || k + 1 == len) {
+                        own.wrap(k, len, b, x);
+                    }
+                }
+            }
+            for (k, new) in new[first * b..][..len * b].chunks_exact_mut(b).enumerate() {
+                new.iter_mut().enumerate().for_each(|(c, new)| *new = V::narrow(x[c * (len + 2) + k + 1]));
+            }
+        }
+    }
+}
+
+/// What the lines of a task use one after the other.
+struct Buffers<W> {
+    /// Of the products with the lines around a line.
+    sums: [W; OWN],
+    /// For a line of x.
+    line: [W; LINE],
+    /// The cells that are swept.
+    x: [W; LINE],
+    own: Own<W>,
+}
+
+impl<W: Scalar> Buffers<W> {
+    fn new() -> Buffers<W> {
+        let own = Own { entries: [[W::ZERO; OWN]; 3], inverse: [W::ZERO; OWN], changes: [W::ZERO; OWN] };
+        Buffers { sums: [W::ZERO; OWN], line: [W::ZERO; LINE], x: [W::ZERO; LINE], own }
+    }
+}
+
+/// The entries of cells with their own line, in the precision of the sums: for each entry of the blocks an array over the cells.
+struct Own<W> {
+    /// Of the left neighbour, the cell itself, and the right neighbour.
+    entries: [[W; OWN]; 3],
+    inverse: [W; OWN],
+    changes: [W; OWN],
+}
+
+impl<W: Scalar> Own<W> {
+    fn read(&mut self, sweep: &Sweep<'_, W>, first: usize, len: usize) {
+        let (stencil, b) = (sweep.stencil, sweep.stencil.block);
+        for (entries, x) in self.entries.iter_mut().zip([-1, 0, 1]) {
+            let number = stencil.find([x, 0, 0]);
+            for (e, entries) in entries[..len * b * b].chunks_exact_mut(len).enumerate() {
+                match number {
+                    Some(k) => widen(sweep.values, stencil.array(k, e / b, e % b) + first, entries),
+                    None => entries.fill(W::ZERO),
+                }
+            }
+        }
+        let width = if sweep.point { b } else { b * b };
+        widen(sweep.inverse, first * width, &mut self.inverse[..len * width]);
+    }
+
+    /// Solves cell `k` of a scalar line for its unknown.
+    #[inline(always)]
+    fn scalar(&self, k: usize, sums: &[W], x: &mut [W]) {
+        let [left, own, right] = &self.entries;
+        let residual = sums[k] - left[k] * x[k] - own[k] * x[k + 1] - right[k] * x[k + 2];
+        x[k + 1] += self.inverse[k] * residual;
+    }
+
+    /// The same for all cells of a parity. They are not coupled, so all changes are computed from the same values, also those of the other
+    /// parity, which are not used: the loop runs over contiguous elements.
+    fn scalars(&mut self, parity: usize, sums: &[W], x: &mut [W]) {
+        let n = sums.len();
+        let Own { entries: [left, own, right], inverse, changes } = self;
+        let (left, own, right, inverse) = (&left[..n], &own[..n], &right[..n], &inverse[..n]);
+        let (before, at, behind, changes) = (&x[..n], &x[1..=n], &x[2..n + 2], &mut changes[..n]);
+        for k in 0..n {
+            let residual = sums[k] - left[k] * before[k] - own[k] * at[k] - right[k] * behind[k];
+            changes[k] = inverse[k] * residual;
+        }
+        x[1..=n].iter_mut().zip(changes).skip(parity).step_by(2).for_each(|(x, change)| *x += *change);
+    }
+
+    /// The same for the unknowns of a cell: at once by the inverse of its block, or one after the other.
+    fn block(&self, sweep: &Sweep<'_, W>, (k, len): (usize, usize), sums: &[W], x: &mut [W]) {
+        let (b, width) = (sweep.stencil.block, len + 2);
+        let residual = |r: usize, x: &[W]| {
+            let mut sum = sums[r * len + k];
+            for (side, entries) in self.entries.iter().enumerate() {
+                for c in 0..b {
+                    sum -= entries[(r * b + c) * len + k] * x[c * width + k + side];
+                }
+            }
+            sum
+        };
+        if sweep.point {
+            for r in 0..b {
+                let r = if sweep.backward { b - 1 - r } else { r };
+                x[r * width + k + 1] += self.inverse[k * b + r] * residual(r, x);
+            }
+            return;
+        }
+        let mut residuals = [W::ZERO; 8];
+        residuals[..b].iter_mut().enumerate().for_each(|(r, to)| *to = residual(r, x));
+        for r in 0..b {
+            let inverse = &self.inverse[(k * b + r) * b..][..b];
+            let change = inverse.iter().zip(&residuals).fold(W::ZERO, |sum, (inverse, r)| sum + *inverse * *r);
+            x[r * width + k + 1] += change;
+        }
+    }
+
+    /// Shows the new values of an end of a periodic line beside its other end.
+    fn wrap(&self, k: usize, len: usize, b: usize, x: &mut [W]) {
+        for x in x.chunks_exact_mut(len + 2).take(b) {
+            if k == 0 {
+                x[len + 1] = x[1];
+            }
+            if k + 1 == len {
+                x[0] = x[len];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use crate::gallery;
+    use crate::host::diagonal;
+    use crate::sparse::{Grid, SharedStencil};
+
+    fn check(a: SharedStencil<f64>, width: usize, threads: usize) -> Vec<f64> {
+        let host = Host::new(&Context::new(&format!("host:{threads}")).unwrap());
+        let (stencil, rows) = (std::sync::Arc::clone(&a.pattern), a.to_rows().unwrap());
+        let scalars = rows.view().to_scalar().unwrap();
+        let (n, b, [nx, ny, _]) = (stencil.scalar_rows(), stencil.block, stencil.grid.dims);
+        let inverse = diagonal::inverse::<f64, f64>(&rows.view(), width, diagonal::AS_IT_IS).unwrap();
+        let colours = StencilColours::new(ColouredStencil { matrix: a, inverse: inverse.clone(), shared: true });
+        let count = Colours::<Host, f64>::count(&colours);
+        let rhs: Vec<f64> = (0..n).map(|i| ((i * 7) % 13) as f64 - 6.0).collect();
+        let residual =
+            |x: &[f64], row: usize| rhs[row] - scalars.view().row(row).map(|(j, v)| v[0] * x[j]).sum::<f64>();
+        let mut x: Vec<f64> = (0..n).map(|i| ((i * 3) % 5) as f64).collect();
+        for (backward, count) in [(false, count), (true, count - 1), (true, count)] {
+            // Cells by colours, strips of a line one after the other.
+            let colour = |cell: usize| {
+                let line = cell / nx;
+                let of_line = colours.colours.of(&stencil, line % ny, line / ny);
+                (2 * of_line + cell % nx % 2, of_line, cell % nx / colours.strip(), cell % nx % 2, cell)
+            };
+            let mut order: Vec<_> = (0..n / b).map(colour).filter(|(colour, ..)| *colour < count).collect();
+            order.sort_by_key(|(_, line, strip, parity, cell)| (*line, cell / nx, *strip, *parity, *cell));
+            if backward {
+                order.reverse();
+            }
+            let mut expected = x.clone();
+            for (.., cell) in order {
+                if width == 1 {
+                    for r in 0..b {
+                        let row = cell * b + if backward { b - 1 - r } else { r };
+                        expected[row] += inverse[row] * residual(&expected, row);
+                    }
+                } else {
+                    let r: Vec<f64> = (0..b).map(|r| residual(&expected, cell * b + r)).collect();
+                    for k in 0..b {
+                        expected[cell * b + k] += (0..b).map(|c| inverse[(cell * b + k) * b + c] * r[c]).sum::<f64>();
+                    }
+                }
+            }
+            let mut scratch = vec![f64::NAN; n];
+            colours.pass(&host, count, backward, &rhs, &mut x, &mut scratch).unwrap();
+            let off = x.iter().zip(&expected).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
+            assert!(off < 1e-11, "{:?} {backward} {count}: {off}", stencil.grid);
+        }
+        x
+    }
+
+    #[test]
+    fn a_pass_is_gauss_seidel_in_the_order_of_the_colours() {
+        for (name, dims, width) in [
+            ("poisson7:7x5x4", [7, 5, 4], 1),
+            ("poisson27:6x5x4", [6, 5, 4], 1),
+            ("poisson5:1500x3", [1500, 3, 1], 1),
+            ("poisson9:9x4", [9, 4, 1], 1),
+            ("elasticity:3", [3, 4, 4], 3),
+            ("elasticity:3", [3, 4, 4], 1),
+        ] {
+            let a = gallery::parse(name).unwrap().matrix;
+            let a = SharedStencil::from_rows(&a, Grid::new(dims)).unwrap();
+            assert_eq!(check(a.clone(), width, 1), check(a, width, 3), "{name}");
+        }
+    }
+
+    #[test]
+    fn periodic_axes_with_an_odd_number_of_cells_have_more_colours() {
+        for (dims, periodic) in [
+            ([5, 5, 3], [true; 3]),
+            ([4, 6, 1], [true, true, false]),
+            ([3, 3, 1], [true, true, false]),
+            ([1, 5, 3], [true, true, true]),
+            ([2, 1, 1], [true, false, false]),
+        ] {
+            let grid = Grid { dims, periodic };
+            let offsets = [[0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]];
+            let stencil = Stencil::new(grid, 1, &offsets).unwrap();
+            let mut values = vec![0.0; stencil.entries()];
+            for (k, offset) in offsets.iter().enumerate() {
+                for cell in (0..grid.cells()).filter(|cell| grid.neighbour(grid.point(*cell), *offset).is_some()) {
+                    values[stencil.array(k, 0, 0) + cell] = if k == 0 { 20.0 } else { -1.0 - k as f64 / 8.0 };
+                }
+            }
+            // Of three cells in a row along a periodic axis, all are beside each other.
+            check(SharedStencil { pattern: stencil.into(), values: std::sync::Arc::new(values) }, 1, 2);
+        }
+    }
+}

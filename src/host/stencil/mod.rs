@@ -1,0 +1,12 @@
+//! Matrices and multigrid on structured grids.
+
+pub mod black_box;
+pub mod coarsening;
+pub mod galerkin;
+pub mod gauss_seidel;
+mod lines;
+pub mod product;
+pub mod setup;
+pub mod transfer;
+
+pub use lines::Term;

@@ -1,0 +1,185 @@
+//! Multigrid on structured grids: the problems of the gallery for it, number formats, updates, threads and devices.
+
+use std::sync::Arc;
+use terrace::matrix::Values;
+use terrace::sparse::Grid;
+use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    options.iter().for_each(|(key, value)| config.set_str(key, value).unwrap());
+    config
+}
+
+fn problem(name: &str) -> Arc<Matrix> {
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+}
+
+/// Solves for a right-hand side whose solution has numbers of size one.
+fn solve(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (Status, Vec<f64>, Report) {
+    let context = Context::new(device).unwrap();
+    let mut solver = Solver::new(&context, &config(options));
+    solver.setup(Some(matrix)).unwrap();
+    let solution = gallery::random_vector(matrix.rows()).unwrap();
+    let (mut b, mut x) = (vec![0.0; matrix.rows()], vec![f64::NAN; matrix.rows()]);
+    matrix.apply(&Context::new("host:1").unwrap(), 1.0, &solution, 0.0, &mut b).unwrap();
+    let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+    (status, x, solver.report())
+}
+
+/// The problems, and the iterations that the defaults may need in f64.
+const PROBLEMS: &[(&str, usize)] = &[
+    ("laplace27:20", 12),
+    ("laplace27:20:scale=1e8", 12),
+    ("laplace27:20:scale=1e-8", 12),
+    ("rhd:20", 20),
+    ("rhd3t:16", 40),
+    ("oil:20x20x12", 25),
+    ("oil4c:12x12x8", 25),
+    ("weather:20x18x12", 25),
+    ("solid3d:10", 30),
+];
+
+#[test]
+fn every_problem_converges_on_stencils_in_f64_and_in_16_bits() {
+    for (name, bound) in PROBLEMS {
+        let matrix = problem(name);
+        let full = [("precision", "dp"), ("solver.restart", "60")];
+        let (status, _, report) = solve("host:2", &matrix, &full);
+        assert_eq!(status, Status::Success, "{name}\n{}", report.to_text());
+        let iterations = report.solves[0].iterations;
+        println!("{name}: {iterations} of {bound}");
+        assert!(iterations <= *bound, "{name}: {iterations} iterations, at most {bound}");
+        assert!(report.levels.iter().all(|level| level.format.starts_with("stencil")), "{name}");
+        assert!(report.levels.len() > 1, "{name}");
+
+        let narrow = [("precision", "(sp,hp)"), ("solver.restart", "60")];
+        let (status, _, report) = solve("host:2", &matrix, &narrow);
+        assert_eq!(status, Status::Success, "{name} in f16\n{}", report.to_text());
+        let in_f16 = report.solves[0].iterations;
+        println!("{name}: {in_f16} in f16");
+        assert!(
+            in_f16 as f64 <= (1.4 * iterations as f64).ceil(),
+            "{name}: {in_f16} iterations in f16, {iterations} in f64"
+        );
+        if name.starts_with("laplace27") {
+            assert_eq!(in_f16, iterations, "{name}");
+        }
+        assert_eq!(report.levels[0].matrix_precision.name(), "f16", "{name}");
+    }
+}
+
+#[test]
+fn values_out_of_range_of_f16_are_an_error_with_their_number_unless_they_are_scaled() {
+    let matrix = problem("laplace27:10:scale=1e8");
+    let options = [("precision", "(sp,hp)"), ("precision.scaling", "none"), ("amg.coarsest.max_rows", "30")];
+    let error = Amg::setup(&Context::new("host:1").unwrap(), &matrix, &config(&options)).err().unwrap();
+    assert_eq!(error.status, Status::PrecisionLost);
+    assert!(error.message.contains("27000 entries of the matrix, 21952 are too large for f16"), "{error}");
+}
+
+#[test]
+fn strong_axes_alone_are_coarsened_until_the_others_are_as_strong() {
+    let matrix = Arc::new(gallery::parse("anisotropic:24x24x24:epsilon=0.001").unwrap().into_matrix().unwrap());
+    matrix.set_grid(Grid::new([24; 3])).unwrap();
+    let (status, _, report) = solve("host:1", &matrix, &[("amg.coarsest.max_rows", "20")]);
+    assert_eq!(status, Status::Success);
+    let rows: Vec<usize> = report.levels.iter().map(|level| level.rows).collect();
+    assert_eq!(rows[..3], [24 * 24 * 24, 12 * 12 * 24, 6 * 6 * 24]);
+    assert!(report.solves[0].iterations <= 12, "{}", report.solves[0].iterations);
+    let (_, _, full) = solve("host:1", &matrix, &[("amg.coarsening.axes", "xyz")]);
+    assert_eq!(full.levels[1].rows, 12 * 12 * 12);
+    assert!(full.solves[0].iterations > 2 * report.solves[0].iterations, "{}", full.solves[0].iterations);
+}
+
+#[test]
+fn an_update_is_a_fresh_set_up_with_the_same_axes() {
+    let context = Context::new("host:2").unwrap();
+    for (name, precision) in [("rhd:12", "dp"), ("solid3d:5", "(sp,hp)")] {
+        let (first, second) = (problem(name), problem(name));
+        let mut values = match second.values().unwrap() {
+            Values::F64(values) => values.as_slice().to_vec(),
+            Values::F32(_) => unreachable!(),
+        };
+        values.iter_mut().for_each(|v| *v *= 3.0);
+        second.update_values(Values::from(values.clone())).unwrap();
+        let options = config(&[("precision", precision), ("amg.coarsest.max_rows", "20")]);
+        let mut updated = Amg::setup(&context, &first, &options).unwrap();
+        first.update_values(Values::from(values)).unwrap();
+        updated.update().unwrap();
+        let mut fresh = Amg::setup(&context, &second, &options).unwrap();
+        let b = gallery::random_vector(first.rows()).unwrap();
+        let (mut x, mut y) = (vec![0.0; b.len()], vec![1.0; b.len()]);
+        updated.apply(&b, &mut x).unwrap();
+        fresh.apply(&b, &mut y).unwrap();
+        assert_eq!(x, y, "{name}");
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for (name, precision) in [("laplace27:19x23x17", "(sp,hp)"), ("solid3d:7", "dp"), ("oil:33x9x11", "(dp-sp,hp)")] {
+        let matrix = problem(name);
+        let options = [("precision", precision), ("amg.coarsest.max_rows", "20")];
+        let (_, one, _) = solve("host:1", &matrix, &options);
+        let (_, three, _) = solve("host:3", &matrix, &options);
+        assert!(one == three, "{name}");
+    }
+}
+
+#[test]
+fn a_gpu_gets_the_hierarchy_in_rows_and_takes_the_same_iterations() {
+    let matrix = problem("laplace27:9");
+    let options = [("amg.smoother.type", "l1_jacobi"), ("precision", "dp"), ("amg.coarsest.max_rows", "20")];
+    let (_, _, on_host) = solve("host:1", &matrix, &options);
+    let (status, _, on_device) = solve("sim", &matrix, &options);
+    assert_eq!(status, Status::Success);
+    assert_eq!(on_device.solves[0].iterations, on_host.solves[0].iterations);
+    assert!(!on_device.levels[0].format.starts_with("stencil"));
+    assert!(on_device.setup_place.contains("grid"), "{}", on_device.setup_place);
+    let rows: Vec<usize> = on_host.levels.iter().map(|level| level.rows).collect();
+    assert_eq!(on_device.levels.iter().map(|level| level.rows).collect::<Vec<_>>(), rows);
+}
+
+#[test]
+fn a_stencil_can_be_solved_as_any_other_matrix() {
+    let matrix = problem("laplace27:9");
+    for options in
+        [&[("amg.type", "unstructured")][..], &[("amg.coarsening.type", "pmis")], &[("solver.type", "direct")]]
+    {
+        let (status, _, report) = solve("host:1", &matrix, options);
+        assert_eq!(status, Status::Success, "{options:?}");
+        assert!(report.levels.iter().all(|level| !level.format.starts_with("stencil")), "{options:?}");
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_or_the_matrix_are_refused() {
+    let context = Context::new("host:1").unwrap();
+    let (on_grid, in_rows) = (problem("laplace27:4"), problem("poisson7:4"));
+    for (matrix, options, text) in [
+        (&in_rows, &[("amg.type", "structured")][..], "needs a matrix on one"),
+        (&in_rows, &[("amg.coarsening.type", "grid")], "needs a matrix on one"),
+        (&on_grid, &[("amg.type", "structured"), ("amg.coarsening.type", "pmis")], "accepted with it"),
+        (&on_grid, &[("amg.type", "unstructured"), ("amg.coarsening.type", "grid")], "use amg.type \"structured\""),
+        (&on_grid, &[("amg.interpolation.type", "extended_i")], "does not know structured grids"),
+        (&in_rows, &[("amg.interpolation.type", "linear"), ("amg.coarsest.max_rows", "9")], "needs a structured grid"),
+    ] {
+        let mut all = vec![("amg.coarsest.max_rows", "9")];
+        all.extend(options);
+        let error = Amg::setup(&context, matrix, &config(&all)).err().unwrap();
+        assert_eq!(error.status, Status::OptionValue, "{options:?}: {error}");
+        assert!(error.message.contains(text), "{options:?}: {error}");
+    }
+}
+
+#[test]
+fn memory_is_estimated_from_a_box_of_the_grid() {
+    let context = Context::new("host:2").unwrap();
+    for (name, precision) in [("laplace27:40x30x36", "dp"), ("laplace27:40x30x36", "(sp,hp)"), ("solid3d:9", "dp")] {
+        let (matrix, config) = (problem(name), config(&[("precision", precision)]));
+        let estimate = Amg::memory_estimate(&context, &matrix, &config).unwrap() as f64;
+        let held = Amg::setup(&context, &matrix, &config).unwrap().report().bytes as f64;
+        assert!(estimate >= held && estimate <= 1.5 * held, "{name} {precision}: {estimate} for {held}");
+    }
+}
