@@ -102,7 +102,7 @@ fn permeability(n: [usize; 3], at: [usize; 3]) -> f64 {
     let layer = 1.5 * normal(at[2], 23);
     let (x, y) = ((at[0] as f64 + 0.5) / n[0] as f64, (at[1] as f64 + 0.5) / n[1] as f64);
     let middle = 0.5 + 0.3 * (std::f64::consts::TAU * (x + uniform(at[2], 29))).sin();
-    let channel = if hash(at[2], 31) % 3 == 0 && (y - middle).abs() < 0.08 { 4.0 } else { 0.0 };
+    let channel = if hash(at[2], 31).is_multiple_of(3) && (y - middle).abs() < 0.08 { 4.0 } else { 0.0 };
     (layer + channel + 0.7 * normal(cell(n, at), 37)).exp().clamp(1e-3, 3e2)
 }
 

@@ -34,7 +34,7 @@ const METHODS: &[(&str, &str, [usize; 3])] = &[
 
 /// The same for coarsening of structured grids, which is tried with CG alone.
 const GRID_METHODS: &[(&str, [usize; 3])] =
-    &[("black_box", [12, 14, 60]), ("linear", [18, 18, 60]), ("constant", [70, 50, 120])];
+    &[("black_box", [12, 14, 21]), ("linear", [15, 14, 21]), ("constant", [29, 17, 27])];
 
 /// Krylov method, with the factor c and power p of the bound c k^p on its iterations, where k is that of CG. An iteration of bicgstab
 /// applies the preconditioner twice, and richardson does not have the square root of the condition number that the others have.

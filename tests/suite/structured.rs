@@ -29,15 +29,15 @@ fn solve(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (Statu
 
 /// The problems, and the iterations that the defaults may need in f64.
 const PROBLEMS: &[(&str, usize)] = &[
-    ("laplace27:20", 12),
-    ("laplace27:20:scale=1e8", 12),
-    ("laplace27:20:scale=1e-8", 12),
-    ("rhd:20", 20),
-    ("rhd3t:16", 40),
-    ("oil:20x20x12", 25),
-    ("oil4c:12x12x8", 25),
-    ("weather:20x18x12", 25),
-    ("solid3d:10", 30),
+    ("laplace27:20", 7),
+    ("laplace27:20:scale=1e8", 7),
+    ("laplace27:20:scale=1e-8", 7),
+    ("rhd:20", 12),
+    ("rhd3t:16", 26),
+    ("oil:20x20x12", 23),
+    ("oil4c:12x12x8", 21),
+    ("weather:20x18x12", 7),
+    ("solid3d:10", 18),
 ];
 
 #[test]

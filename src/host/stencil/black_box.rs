@@ -301,7 +301,7 @@ mod tests {
     fn on_a_line_weights_are_those_of_the_couplings() {
         // Diffusion with coefficients 1, 4, 1, 4, ... between cells, and nothing at the ends: the rows of F cells sum up to zero.
         let n = 7;
-        let k = |face: usize| if face % 2 == 0 { 1.0 } else { 4.0 };
+        let k = |face: usize| if face.is_multiple_of(2) { 1.0 } else { 4.0 };
         let mut t = Vec::new();
         for i in 0..n {
             let (left, right) = (if i > 0 { k(i - 1) } else { 0.0 }, if i + 1 < n { k(i) } else { 0.0 });
