@@ -1,8 +1,8 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test install install-files compat-amgx install-amgx bless deep-test bench table-000 table-001 \
-	gpu-bundle clean
+.PHONY: help setup run test install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
+	bless deep-test bench table-000 table-001 gpu-bundle clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -101,6 +101,29 @@ install-amgx: ## install the drop-in library for AmgX that is already built (PRO
 	install -m 755 $(ARTIFACTS)/libamgxsh.so $(INTO)/terrace-amgx/libamgxsh.so
 	install -m 644 $(ARTIFACTS)/libamgxsh.a $(INTO)/terrace-amgx/libamgx.a
 	install -m 644 compat/amgx/include/*.h $(ROOT)/include/terrace-amgx
+
+MPICC ?= mpicc
+PETSC_PACKAGE ?= $(shell pkg-config --exists PETSc && echo PETSc || echo petsc)
+PETSC_MODULE := $(TARGET_DIR)/petsc/libterrace_petsc.so
+# $(1): the module, $(2): where it looks for libterrace.
+build_petsc = $(MPICC) -std=c99 $(CFLAGS) -fPIC -shared -Iinclude compat/petsc/terrace_petsc.c -o $(1) \
+	$$(pkg-config --cflags --libs $(PETSC_PACKAGE)) -L$(ARTIFACTS) -lterrace -Wl,-rpath,$(2)
+
+compat-petsc: ## build the module for PETSc: -dll_append libterrace_petsc.so -pc_type terrace
+	@tools/setup.sh run
+	$(CARGO) build --release --locked --package terrace --lib
+	$(MAKE) --no-print-directory petsc-module PROFILE=release
+
+petsc-module: ## build the module for PETSc with the library that is already built (PROFILE=release or debug)
+	@pkg-config --exists $(PETSC_PACKAGE) && command -v $(MPICC) > /dev/null || { echo "PETSc is not found by pkg-config, or there is no $(MPICC). On Debian: apt-get install petsc-dev libopenmpi-dev pkg-config" >&2; exit 1; }
+	@mkdir -p $(dir $(PETSC_MODULE))
+	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
+	$(call build_petsc,$(PETSC_MODULE),$(ARTIFACTS))
+	@echo "$(PETSC_MODULE) is for -dll_append; programs that include terrace_petsc.h need it not"
+
+install-petsc: ## install the module for PETSc, beside the library that is already installed
+	install -d $(INTO)
+	$(call build_petsc,$(INTO)/libterrace_petsc.so,'$$ORIGIN')
 
 # The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs

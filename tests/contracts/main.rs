@@ -14,3 +14,4 @@ mod exports;
 mod fortran_module;
 mod header;
 mod layers;
+mod petsc;

@@ -2,7 +2,7 @@
  * A Poisson problem on a square or cube, solved with KSP. Three lines make Terrace its preconditioner: the include, the registration, and
  * PCSetType(), which -pc_type on the command line overrides.
  *
- *     poisson -n 40 -dimension 3 [-convection 0.5] [-mat_type aij] [-ksp_view] [-pc_type gamg]
+ *     ksp_poisson -n 40 -dimension 3 [-convection 0.5] [-mat_type aij] [-ksp_view] [-pc_type gamg]
  *
  * With -convection the matrix is not symmetric, and the method is GMRES.
  */

@@ -3,7 +3,7 @@
  * the second step, stays as it is at the third, for which reuse is asked, and is set up anew at the fourth, whose matrix has couplings to
  * diagonal neighbours, too.
  *
- *     time_steps -n 32 [-pc_type gamg]
+ *     ksp_time_steps -n 32 [-pc_type gamg]
  */
 
 #include <terrace_petsc.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
   PetscCall(MatSetOption(matrix, MAT_NEW_NONZERO_LOCATION_ERR, PETSC_FALSE));
   PetscCall(MatCreateVecs(matrix, &x, &b));
   PetscCall(VecDuplicate(x, &exact));
-  PetscCall(VecSet(exact, 1.0));
+  PetscCall(VecSetRandom(exact, NULL));
   PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
   PetscCall(KSPSetType(ksp, KSPCG));
   PetscCall(KSPSetTolerances(ksp, 1e-8, PETSC_DEFAULT, PETSC_DEFAULT, PETSC_DEFAULT));
