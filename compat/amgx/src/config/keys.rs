@@ -141,7 +141,7 @@ pub const ROWS: &[Row] = &[
     row("interpolator", Kind::Choice(&["D1", "D2", "MULTIPASS", "EM"]), "D1", "D1: classical modified; D2: extended+i"),
     row("aggressive_levels", COUNT, "0", "levels with aggressive coarsening"),
     row("aggressive_selector", Kind::Choice(&["DEFAULT", "PMIS", "HMIS"]), "DEFAULT", "DEFAULT, or the same as selector"),
-    row("aggressive_interpolator", Kind::Choice(&["MULTIPASS", "D1", "D2"]), "MULTIPASS", "MULTIPASS; D2: two stages"),
+    row("aggressive_interpolator", Kind::Choice(&["MULTIPASS", "D1", "D2"]), "MULTIPASS", "MULTIPASS, on GPUs as D2; D2: two stages"),
     row("aggregation_passes", Kind::Int(1, 3), "3", "MULTI_PAIRWISE: each doubles the aggregates"),
     row("strength", Kind::Choice(&["AHAT", "ALL", "AFFINITY"]), "AHAT", "AHAT: classical strength; ALL: every coupling is strong"),
     row("strength_threshold", Kind::Real(0.0, 1.0), "0.25", "share of the strongest coupling from which one is strong"),
