@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
-	bless deep-test bench table-000 table-001 gpu-bundle clean
+	compat-hypre install-hypre bless deep-test bench table-000 table-001 gpu-bundle clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -124,6 +124,17 @@ petsc-module: ## build the module for PETSc with the library that is already bui
 install-petsc: ## install the module for PETSc, beside the library that is already installed
 	install -d $(INTO)
 	$(call build_petsc,$(INTO)/libterrace_petsc.so,'$$ORIGIN')
+
+# Against the hypre and MPI of this machine: layouts of hypre's objects differ from build to build. MPICC and HYPRE_DIR name others.
+compat-hypre: ## build the library that is preloaded to programs for hypre, against the hypre installed here
+	@tools/setup.sh run
+	$(CARGO) build --release --locked --package terrace --lib
+	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
+	compat/hypre/build.sh $(ARTIFACTS)/libterrace.so $(ARTIFACTS)
+	@echo "LD_PRELOAD=$(ARTIFACTS)/libterrace_hypre.so runs a program for hypre on Terrace: docs/migrating.md"
+
+install-hypre: ## build that library beside the Terrace that is already installed
+	compat/hypre/build.sh $(INTO)/libterrace.so $(INTO)
 
 # The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs

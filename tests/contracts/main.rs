@@ -13,5 +13,6 @@ mod examples;
 mod exports;
 mod fortran_module;
 mod header;
+mod hypre;
 mod layers;
 mod petsc;

@@ -1,0 +1,182 @@
+/* Set-up and update. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+static void destroy(struct shim_operator *operator)
+{
+    terrace_amg_destroy(operator->amg);
+    terrace_fsai_destroy(operator->fsai);
+    terrace_matrix_destroy(operator->matrix);
+    memset(operator, 0, sizeof *operator);
+}
+
+/** Frees what was set up for an object. */
+void shim_release(struct shim_object *object)
+{
+    shim_lock();
+    destroy(&object->forward);
+    destroy(&object->transposed);
+    shim_unlock();
+    free(object->config);
+    object->config = NULL;
+    if (object->residual)
+        hypre_ParVectorDestroy(object->residual);
+    if (object->correction)
+        hypre_ParVectorDestroy(object->correction);
+    object->residual = object->correction = NULL;
+}
+
+static terrace_status build(struct shim_object *object, terrace_context *context, const terrace_config *config, struct shim_operator *operator)
+{
+    if (object->kind == SHIM_FSAI)
+        return terrace_fsai_setup(context, operator->matrix, config, &operator->fsai);
+    return terrace_amg_setup(context, operator->matrix, config, &operator->amg);
+}
+
+static terrace_status set_up(struct shim_object *object, terrace_context *context, const terrace_config *config, hypre_ParCSRMatrix *A)
+{
+    struct shim_operator fresh = {0};
+    terrace_status status = shim_matrix(context, A, &fresh.matrix);
+    if (status == TERRACE_SUCCESS && object->kind == SHIM_BOOMERAMG)
+        status = shim_modes(context, fresh.matrix, object->solver, A);
+    if (status == TERRACE_SUCCESS)
+        status = build(object, context, config, &fresh);
+    if (status == TERRACE_SUCCESS) {
+        destroy(&object->forward);
+        object->forward = fresh;
+    } else {
+        destroy(&fresh);
+    }
+    return status;
+}
+
+static terrace_status update(struct shim_object *object, terrace_context *context, hypre_ParCSRMatrix *A)
+{
+    hypre_CSRMatrix *diagonal = hypre_ParCSRMatrixDiag(A);
+    int64_t entries = hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)];
+    terrace_status status = terrace_matrix_update_values(context, object->forward.matrix, SHIM_VALUE, hypre_CSRMatrixData(diagonal), entries);
+    if (status != TERRACE_SUCCESS)
+        return status;
+    return object->kind == SHIM_FSAI ? terrace_fsai_update(object->forward.fsai) : terrace_amg_update(object->forward.amg);
+}
+
+static char *json_of(const terrace_config *config)
+{
+    size_t needed = 0;
+    terrace_config_to_json(config, NULL, 0, &needed);
+    char *json = malloc(needed + 1);
+    if (json)
+        terrace_config_to_json(config, json, needed, NULL);
+    return json;
+}
+
+/** Leaves an object to hypre, or is an error where TERRACE_HYPRE_STRICT asks for that. */
+static int leave(struct shim_object *object, const char *reason)
+{
+    if (shim_strict())
+        return shim_error("%s: %s: hypre would serve it (TERRACE_HYPRE_STRICT)", shim_name(object), reason);
+    shim_log_once("%s is served by hypre: %s", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG", reason);
+    return 0;
+}
+
+/** The table of levels, where the print level of the program asks for what set-up did. */
+static void print_levels(struct shim_object *object)
+{
+    hypre_ParAMGData *amg = object->solver;
+    terrace_report *report = NULL;
+    char text[8000];
+    if (object->kind != SHIM_BOOMERAMG || hypre_ParAMGDataPrintLevel(amg) % 2 == 0)
+        return;
+    if (terrace_amg_report(object->forward.amg, &report) == TERRACE_SUCCESS && terrace_report_to_text(report, text, sizeof text, NULL) == TERRACE_SUCCESS)
+        hypre_printf("\n\nBoomerAMG by Terrace\n%s\n", text);
+    terrace_report_destroy(report);
+}
+
+static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, hypre_ParCSRMatrix *A)
+{
+    char *json = json_of(config);
+    uint64_t pattern = shim_pattern_fingerprint(A);
+    uint64_t modes = object->kind == SHIM_BOOMERAMG ? shim_modes_fingerprint(object->solver, A) : 0;
+    int same = object->forward.matrix && pattern == object->pattern && modes == object->modes && json && object->config && strcmp(json, object->config) == 0;
+    double start = shim_seconds();
+    terrace_status status = TERRACE_ERROR_INTERNAL;
+    destroy(&object->transposed);
+    if (same)
+        status = update(object, context, A);
+    int updated = status == TERRACE_SUCCESS;
+    if (!updated)
+        status = set_up(object, context, config, A);
+    if (status != TERRACE_SUCCESS) {
+        destroy(&object->forward);
+        free(json);
+        return leave(object, shim_last_error());
+    }
+    double seconds = shim_seconds() - start;
+    free(object->config);
+    object->config = json;
+    object->pattern = pattern;
+    object->modes = modes;
+    object->setups++;
+    object->updates += updated;
+    object->setup_seconds += seconds;
+    hypre_CSRMatrix *diagonal = hypre_ParCSRMatrixDiag(A);
+    shim_log("%s: %s by Terrace, %lld rows, %lld entries, %.6f s%s%s", shim_name(object), updated ? "update" : "set-up", (long long)hypre_CSRMatrixNumRows(diagonal),
+             (long long)hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)], seconds, updated ? "" : ", ", updated || !json ? "" : json);
+    print_levels(object);
+    return 1;
+}
+
+int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
+{
+    struct shim_options options;
+    const char *unfit = shim_unfit(A);
+    if (unfit)
+        return leave(object, unfit);
+#ifdef SHIM_HAS_FSAI
+    if (object->kind == SHIM_FSAI)
+        shim_options_of_fsai(object->solver, &options);
+    else
+#endif
+        shim_options_of_boomeramg(object->solver, hypre_ParCSRMatrixGlobalNumRows(A), &options);
+    if (*options.missing)
+        return leave(object, options.missing);
+    if (*options.replaced) {
+        if (shim_strict())
+            return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options.replaced);
+        shim_log_once("Terrace replaces %s", options.replaced);
+    }
+    terrace_context *context = NULL;
+    terrace_config *config = NULL;
+    shim_lock();
+    const char *wrong = shim_context(&context);
+    if (!wrong)
+        wrong = shim_config(&options, context, &config);
+    int served = wrong ? shim_error("%s", wrong) : serve(object, context, config, A);
+    terrace_config_destroy(config);
+    shim_unlock();
+    return served;
+}
+
+/** Sets up the transposed matrix, with the options of the forward one. Called with the lock held. */
+terrace_status shim_transpose(struct shim_object *object)
+{
+    terrace_context *context = NULL;
+    terrace_config *config = NULL;
+    if (object->transposed.matrix)
+        return TERRACE_SUCCESS;
+    if (shim_context(&context) || !object->config)
+        return TERRACE_ERROR_OUT_OF_MEMORY;
+    terrace_status status = terrace_config_create(context, &config);
+    if (status == TERRACE_SUCCESS)
+        status = terrace_config_load_json(config, object->config);
+    if (status == TERRACE_SUCCESS)
+        status = terrace_matrix_transpose(context, object->forward.matrix, &object->transposed.matrix);
+    if (status == TERRACE_SUCCESS)
+        status = build(object, context, config, &object->transposed);
+    terrace_config_destroy(config);
+    if (status != TERRACE_SUCCESS)
+        destroy(&object->transposed);
+    return status;
+}

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Builds libterrace_hypre.so and a program for hypre, and runs the program with and without the library.
+#
+#   compat/hypre/tests/run.sh LIBTERRACE FOLDER
+#
+# Prints what is wrong and ends with 1. Ends with 77 where hypre or MPI are not installed.
+set -eu
+here=$(dirname "$0")
+folder=$2
+mkdir -p "$folder"
+ln -sf "$(realpath "$1")" "$folder/libterrace.so.0"
+"$here/../build.sh" "$1" "$folder"
+shim=$(realpath "$folder")/libterrace_hypre.so
+program=$folder/program
+if [ -n "${HYPRE_DIR:-}" ]; then
+    hypre="-isystem $HYPRE_DIR/include -L$HYPRE_DIR/lib -Wl,-rpath,$HYPRE_DIR/lib"
+else
+    hypre="-isystem /usr/include/hypre"
+fi
+mpicc=${MPICC:-mpicc}
+# shellcheck disable=SC2086 # a list of flags
+"$mpicc" -std=c99 -O1 -Wall -Wextra $hypre "$here/program.c" -o "$program" -lHYPRE -lm
+# shellcheck disable=SC2086
+"$mpicc" -std=c99 -O1 $hypre "$here/program.c" -o "$program-linked" -L"$folder" -Wl,-rpath,"$(dirname "$shim")" -Wl,--no-as-needed -lterrace_hypre -lHYPRE -lm
+
+# Open MPI refuses root, and more ranks than cores, unless told otherwise.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+unset TERRACE_HYPRE_CONFIG TERRACE_HYPRE_LOG TERRACE_HYPRE_STRICT
+
+fail() {
+    echo "$1"
+    cat "$folder"/*.txt
+    exit 1
+}
+# with CASE: runs a case with the library; output in out.txt, lines of the library in log.txt
+with() {
+    rm -f "$folder/log.txt"
+    TERRACE_HYPRE_LOG="$folder/log.txt" LD_PRELOAD="$shim" "$program" "$@" >"$folder/out.txt" 2>&1
+}
+logged() { grep -q "$1" "$folder/log.txt" || fail "the log has no line like: $1"; }
+told() { grep -q "$1" "$folder/log.txt" "$folder/out.txt" || fail "there is no line like: $1"; }
+
+"$program" >"$folder/without.txt" 2>&1 || fail "the program fails without the library"
+with all || fail "the program fails with the library"
+[ "$(grep -c 'BoomerAMG.*set-up by Terrace' "$folder/log.txt")" -eq 7 ] || fail "not every BoomerAMG is served by Terrace"
+logged 'FSAI 8: set-up by Terrace'
+logged 'BoomerAMG 5: update by Terrace'
+logged 'BoomerAMG 5: destroyed after 2 set-ups by Terrace (1 of them updates)'
+logged 'Terrace replaces CoarsenType 6'
+logged 'BoomerAMG is served by hypre: an additive cycle'
+logged 'BoomerAMG 9: set-up by hypre'
+# As many iterations as hypre's own, or at most a third and 2 more.
+paste -d ' ' "$folder/without.txt" "$folder/out.txt" | awk '$1 != $10 || $12 > $3 * 4 / 3 + 2 { print; bad = 1 } END { exit bad || NR != 10 }' || fail "iterations without and with"
+
+rm -f "$folder/log.txt"
+TERRACE_HYPRE_LOG="$folder/log.txt" "$program-linked" pcg >"$folder/out.txt" 2>&1 || fail "the program that is linked with the library fails"
+logged 'set-up by Terrace'
+
+TERRACE_HYPRE_CONFIG='device=host:1 precision.matrix=f64,f32,amg.smoother.type=l1_jacobi' with pcg || fail "a list of options fails"
+logged '"amg.smoother.type":"l1_jacobi"'
+logged '"precision.matrix":"f64,f32"'
+echo '{"device": "host:1", "amg": {"cycle": {"type": "w"}}}' >"$folder/config.json"
+TERRACE_HYPRE_CONFIG="$folder/config.json" with pcg || fail "a file of options fails"
+logged '"amg.cycle.type":"w"'
+TERRACE_HYPRE_CONFIG='program_options=ignore' with pcg || fail "Terrace's own options fail"
+if TERRACE_HYPRE_CONFIG='amg.cicle.type=w' with pcg; then fail "an unknown option is accepted"; fi
+told 'TERRACE_HYPRE_CONFIG: .*amg.cycle.type'
+if TERRACE_HYPRE_CONFIG='solver.type=cg' with pcg; then fail "an option of the Krylov method is accepted"; fi
+if TERRACE_HYPRE_CONFIG='device=abacus' with pcg; then fail "an unknown device is accepted"; fi
+if TERRACE_HYPRE_STRICT=1 with additive; then fail "TERRACE_HYPRE_STRICT lets hypre serve"; fi
+told 'an additive cycle: hypre would serve it'
+if TERRACE_HYPRE_STRICT=1 with old; then fail "TERRACE_HYPRE_STRICT lets Terrace replace"; fi
+TERRACE_HYPRE_STRICT=1 with pcg || fail "defaults are not served strictly"
+
+if command -v mpirun >/dev/null 2>&1; then
+    mpirun -n 2 env LD_PRELOAD="$shim" "$program" pcg >"$folder/out.txt" 2>&1 || fail "the program fails on two ranks"
+    grep -q 'served by hypre: the matrix is distributed over several ranks' "$folder/out.txt" || fail "nothing is told about two ranks"
+fi
