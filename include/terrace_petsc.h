@@ -297,7 +297,8 @@ static inline terrace_status TerracePetscHandOver(PC_Terrace *terrace, const Ter
   return terrace_matrix_create_csr(terrace->context, arrays->rows, arrays->rows, TERRACE_PETSC_INDEX, offsets, TERRACE_PETSC_INDEX, columns, TERRACE_PETSC_SCALAR, values, 0, TERRACE_COPY, &terrace->matrix);
 }
 
-/* The near-null space of the matrix, or the rigid-body modes of coordinates, or nothing, for the copy of the matrix. */
+/* The near-null space of the matrix, or the rigid-body modes of coordinates, or the constant of each unknown of a block, for the copy of the matrix. Set-up knows them
+ * for blocks anyway, but chooses a better smoother where they are given. */
 static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace space, PetscInt rows, PetscInt size)
 {
   PC_Terrace        *terrace = (PC_Terrace *)pc->data;
@@ -308,10 +309,8 @@ static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace 
   const PetscScalar *array;
   double            *all, *numbers;
   terrace_status     status;
-  int32_t            stored_block;
 
   PetscFunctionBegin;
-  PetscCallTerrace(comm, "PCTERRACE", terrace_matrix_get_size(terrace->context, terrace->matrix, NULL, NULL, NULL, &stored_block));
   block = size <= 8 ? size : 1;
   if (space) PetscCall(MatNullSpaceGetVecs(space, &has_constant, &count, &vectors));
   given = has_constant ? count + 1 : count;
@@ -324,7 +323,6 @@ static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace 
     PetscCallTerrace(comm, "coordinates of PCSetCoordinates()", status);
     PetscFunctionReturn(0);
   }
-  if (!given && stored_block > 1) PetscFunctionReturn(0); /* blocks have their constants in any case */
   PetscCall(PetscCalloc1((size_t)rows * (size_t)(given ? given : block), &all));
   if (!given) {
     for (k = 0; k < rows; k++) all[(size_t)(k % block) * (size_t)rows + (size_t)k] = 1.0;
