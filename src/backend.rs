@@ -3,6 +3,7 @@
 
 pub(crate) mod common;
 pub(crate) mod components;
+pub(crate) mod dilu;
 pub(crate) mod fsai;
 mod krylov;
 mod multivector;

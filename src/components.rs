@@ -255,6 +255,7 @@ macro_rules! smoothers {
 smoothers! {
     "chebyshev": DIAGONAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
     "chebyshev_fsai": DIAGONAL, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
+    "dilu": MATRIX, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
     "fsai": DIAGONAL, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
     "gauss_seidel": MATRIX, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;

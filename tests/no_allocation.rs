@@ -150,7 +150,7 @@ fn apply_and_solve_allocate_nothing_after_set_up() {
     for cycle in [c"w", c"f", c"k"] {
         run(c"host:1", &[(c"amg.cycle.type", cycle)], 20, 0);
     }
-    for smoother in [c"chebyshev", c"fsai", c"gauss_seidel", c"jacobi", c"l1_gauss_seidel", c"l1_jacobi"] {
+    for smoother in [c"chebyshev", c"dilu", c"fsai", c"gauss_seidel", c"jacobi", c"l1_gauss_seidel", c"l1_jacobi"] {
         run(c"host:1", &[(c"amg.smoother.type", smoother)], 20, 0);
     }
     run(c"host:1", &[(c"solver.null_space", c"constant")], 20, 0);

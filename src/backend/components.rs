@@ -8,6 +8,7 @@ use super::spectrum::Largest;
 use super::{Backend, Colours, Columns, Operator, Smoother};
 use crate::error::{Result, fail};
 use crate::scalar::{Number, Scalar, Sums};
+use crate::sparse::Block;
 use crate::sync::lock;
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -216,6 +217,16 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
     pub fn matrix(&self) -> Result<S::Matrix<T>> {
         let by = By::over(self.unapplied());
         self.setup.scaled(self.a, by, by)
+    }
+
+    /// Scalar rows of the level.
+    pub fn scalar_rows(&self) -> usize {
+        self.a.scalar_rows()
+    }
+
+    /// Whether the matrix is a scalar one and neither scaled nor to be scaled.
+    pub fn is_as_given(&self) -> bool {
+        self.factors.is_none() && self.a.block() == Block::SCALAR
     }
 
     /// A matrix of the smoother's own as an operator, its values stored as `N`.

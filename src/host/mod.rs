@@ -11,6 +11,7 @@ pub mod cg_step;
 pub mod classical_modified;
 pub mod dense;
 pub mod diagonal;
+pub mod dilu;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;

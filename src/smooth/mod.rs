@@ -2,6 +2,7 @@
 //! lists them.
 
 pub mod chebyshev;
+pub mod dilu;
 pub mod fsai;
 pub mod gauss_seidel;
 pub mod jacobi;
@@ -24,11 +25,11 @@ mod tests {
     use crate::config::Config;
     use crate::context::Context;
     use crate::gallery;
-    use crate::host::Host;
     use crate::host::operator::Stored;
+    use crate::host::{self, Host};
     use crate::matrix::Matrix;
     use crate::preconditioner::Amg;
-    use crate::sparse::Csr;
+    use crate::sparse::{Colouring, Csr};
     use std::sync::{Arc, Mutex};
 
     fn config(options: &[(&str, &str)]) -> Config {
@@ -153,6 +154,36 @@ mod tests {
         let sweep = Sweep { zero_guess: true, adjoint: false };
         smoother.sweep(&host, &operator, b, &mut x, &mut scratch, sweep).unwrap();
         x
+    }
+
+    /// M x = b solved by substitution, in the order of the colours.
+    #[test]
+    fn a_sweep_of_dilu_solves_with_its_factors() {
+        let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -2.0), (1, 1, 5.0), (1, 2, -1.0), (2, 1, -3.0), (2, 2, 6.0)];
+        for a in [gallery::poisson9(5, 4).unwrap(), Csr::from_triplets(3, 3, &t).unwrap()] {
+            let b: Vec<f64> = (0..a.rows).map(|i| (i % 5) as f64 - 1.0).collect();
+            let inverse = host::dilu::pivots(&a.view()).unwrap().0;
+            let order = Colouring::new(&a.view()).unwrap().rows;
+            let mut place = vec![0; a.rows];
+            order.iter().enumerate().for_each(|(at, i)| place[*i as usize] = at);
+            let sum = |x: &[f64], i: usize, earlier: bool| -> f64 {
+                let others = a.view();
+                others
+                    .row(i)
+                    .filter(|(j, _)| *j != i && (place[*j] < place[i]) == earlier)
+                    .map(|(j, v)| v[0] * x[j])
+                    .sum()
+            };
+            let mut x = vec![0.0; a.rows];
+            for i in order.iter().map(|i| *i as usize) {
+                x[i] = inverse[i] * (b[i] - sum(&x, i, true));
+            }
+            for i in order.iter().rev().map(|i| *i as usize) {
+                x[i] -= inverse[i] * sum(&x, i, false);
+            }
+            let found = sweep_once("dilu", a.clone(), &[("amg.smoother.dilu.weight", "0.5")], &b);
+            assert!(found.iter().zip(&x).all(|(f, x)| (f - 0.5 * x).abs() < 1e-14), "{found:?} {x:?}");
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn every_component_sets_up_in_any_units() {
     for interpolation in ["direct", "classical_modified", "mm_ext", "mm_ext_i", "extended_i"] {
         check("host:2", "poisson5:40", &[("amg.coarsening.type", "pmis"), ("amg.interpolation.type", interpolation)]);
     }
-    for smoother in ["chebyshev", "fsai", "gauss_seidel", "jacobi", "l1_gauss_seidel", "l1_jacobi"] {
+    for smoother in ["chebyshev", "dilu", "fsai", "gauss_seidel", "jacobi", "l1_gauss_seidel", "l1_jacobi"] {
         check("host:2", "poisson5:40", &[("amg.smoother.type", smoother)]);
     }
     check("host:2", "elasticity:5", &[]);

@@ -86,6 +86,7 @@ fn blocks_with_rigid_body_modes_take_the_iterations_of_the_host() {
     same_iterations("elasticity:4", DEFAULTS);
     same_iterations("elasticity:4", &[("amg.smoother.type", "l1_jacobi"), ("amg.smoother.diagonal", "point")]);
     same_iterations("elasticity:4", &[("amg.smoother.type", "gauss_seidel")]);
+    same_iterations("elasticity:4", &[("amg.smoother.type", "dilu")]);
     same_iterations("elasticity:4", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]);
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod colouring;
 pub(crate) mod deferred_checks;
 pub(crate) mod dense;
 pub(crate) mod diagonal;
+mod dilu;
 pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;

@@ -32,7 +32,7 @@ pub(super) fn amg(reader: &Reader<'_>, node: &Node) -> Result<()> {
     if !is_smoother(&inner.name) {
         return fail!(
             BadConfiguration,
-            "\"smoother\" is {}, which is not supported; the nearest are BLOCK_JACOBI, JACOBI_L1, MULTICOLOR_GS, CHEBYSHEV",
+            "\"smoother\" is {}, which is not supported; the nearest are MULTICOLOR_DILU, BLOCK_JACOBI, JACOBI_L1, CHEBYSHEV",
             inner.name
         );
     }

@@ -45,14 +45,18 @@ pub(super) fn smoother(reader: &Reader<'_>, node: &Node) -> Result<()> {
             reader.option("amg.smoother.type", "l1_jacobi");
             reader.option("amg.smoother.l1_jacobi.weight", reader.real(node, "relaxation_factor"));
         }
+        "MULTICOLOR_DILU" => {
+            reader.option("amg.smoother.type", "dilu");
+            reader.option("amg.smoother.dilu.weight", reader.real(node, "relaxation_factor"));
+        }
         "GS" | "MULTICOLOR_GS" | "FIXCOLOR_GS" => gauss_seidel(reader, node)?,
         "CHEBYSHEV" | "CHEBYSHEV_POLY" => chebyshev(reader, node)?,
         _ => {
             let nearest = match name {
-                "MULTICOLOR_DILU" | "MULTICOLOR_ILU" => "MULTICOLOR_GS",
+                "MULTICOLOR_ILU" => "MULTICOLOR_DILU",
                 "POLYNOMIAL" | "KPZ_POLYNOMIAL" => "CHEBYSHEV_POLY",
                 "CF_JACOBI" => "JACOBI_L1",
-                _ => "BLOCK_JACOBI, JACOBI_L1, MULTICOLOR_GS, CHEBYSHEV",
+                _ => "MULTICOLOR_DILU, BLOCK_JACOBI, JACOBI_L1, CHEBYSHEV",
             };
             return fail!(
                 BadConfiguration,

@@ -109,8 +109,8 @@ const FAMILIES: &[(&str, Options)] = &[
         r#"{"config_version": 2, "solver": {"scope": "main", "solver": "FGMRES", "gmres_n_restart": 10, "use_scalar_norm": 1, STOP,
             "preconditioner": {"scope": "amg", "solver": "AMG", "algorithm": "AGGREGATION", "selector": "SIZE_2", "presweeps": 0,
             "postsweeps": 3, "min_coarse_rows": 32, "matrix_coloring_scheme": "PARALLEL_GREEDY", "max_uncolored_percentage": 0.05,
-            "error_scaling": 0, "coarse_solver": "DENSE_LU_SOLVER", "cycle": "V", "max_iters": 1, "smoother": "MULTICOLOR_GS",
-            "relaxation_factor": 1}}}"#,
+            "error_scaling": 0, "coarse_solver": "DENSE_LU_SOLVER", "cycle": "V", "max_iters": 1, "smoother": "MULTICOLOR_DILU",
+            "relaxation_factor": 0.75}}}"#,
         &[
             ("solver.type", "fgmres"),
             ("solver.restart", "10"),
@@ -118,7 +118,8 @@ const FAMILIES: &[(&str, Options)] = &[
             ("amg.coarsening.pairwise.size", "2"),
             ("amg.interpolation.type", "tentative"),
             ("amg.coarsest.max_rows", "128"),
-            ("amg.smoother.type", "gauss_seidel"),
+            ("amg.smoother.type", "dilu"),
+            ("amg.smoother.dilu.weight", "0.75"),
             ("amg.smoother.pre_sweeps", "0"),
             ("amg.smoother.post_sweeps", "3"),
         ],
@@ -175,6 +176,17 @@ const FAMILIES: &[(&str, Options)] = &[
             ("amg.coarsest.sweeps", "1"),
             ("amg.smoother.type", "jacobi"),
             ("amg.smoother.jacobi.weight", "0.8"),
+        ],
+    ),
+    (
+        "config_version=2, solver(main)=PCG, main:preconditioner(p)=MULTICOLOR_DILU, p:relaxation_factor=1, main:monitor_residual=1, \
+         main:convergence=RELATIVE_INI, main:tolerance=1e-6",
+        &[
+            ("solver.type", "cg"),
+            ("amg.max_levels", "1"),
+            ("amg.coarsest.solver", "sweeps"),
+            ("amg.coarsest.sweeps", "1"),
+            ("amg.smoother.type", "dilu"),
         ],
     ),
     (
@@ -263,7 +275,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("solver=IDR", "the nearest are PBICGSTAB, FGMRES"),
     ("solver=PCG, preconditioner=PCG", "the nearest are AMG, BLOCK_JACOBI, NOSOLVER"),
     ("solver=CG, preconditioner=AMG", "the nearest that is supported is PCG"),
-    ("smoother=MULTICOLOR_ILU", "the nearest is MULTICOLOR_GS"),
+    ("smoother=MULTICOLOR_ILU", "the nearest is MULTICOLOR_DILU"),
     ("smoother=KPZ_POLYNOMIAL", "the nearest is CHEBYSHEV_POLY"),
     ("smoother=MULTICOLOR_GS, relaxation_factor=0.75", "the nearest that is supported there is 1"),
     ("error_scaling=3", "\"error_scaling\" does not accept 3; accepted: 0"),

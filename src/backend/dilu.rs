@@ -1,0 +1,15 @@
+//! The contract of the diagonal incomplete factorisation (DILU): M = (E + L) E⁻¹ (E + U), where L and U are the parts of A before and after the
+//! diagonal in the order of the colours, and the diagonal of M is that of A: e_i = a_ii - Σ a_ij a_ji / e_j over the neighbours j of earlier colours.
+
+use super::setup::Setup;
+use crate::error::Result;
+use crate::scalar::Scalar;
+
+/// A pivot e_i below this share of a_ii is replaced by a_ii: that of an M-matrix is above it, and a small or negative one would enlarge errors.
+pub(crate) const SMALLEST_PIVOT: f64 = 0.01;
+
+/// A set-up backend that computes the pivots.
+pub(crate) trait DiluPivots: Setup {
+    /// 1 / e_i, and a_ii - e_i, for each row of a scalar matrix; zeros for a row without a diagonal entry.
+    fn dilu_pivots<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<T>, Self::Buffer<T>)>;
+}

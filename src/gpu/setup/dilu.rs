@@ -1,0 +1,63 @@
+//! The pivots of DILU on a GPU: [`crate::host::dilu`] on the device, with the same bits. The work is in `kernels/dilu.cu`.
+
+use super::DeviceCsr;
+use super::colouring::DeviceColouring;
+use crate::backend::dilu::{DiluPivots, SMALLEST_PIVOT};
+use crate::error::Result;
+use crate::gpu::runtime::Argument;
+use crate::gpu::{Buffer, Gpu};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+
+impl DiluPivots for Gpu {
+    fn dilu_pivots<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<(Buffer<T>, Buffer<T>)> {
+        assert_eq!(a.block, Block::SCALAR);
+        let colouring = DeviceColouring::new(self, &a.pattern())?;
+        let (inverse, lost) = (self.zeroed::<T>(a.rows)?, self.zeroed::<T>(a.rows)?);
+        let is_done = self.zeroed::<i32>(a.rows)?;
+        let kernel = self.kernel(&format!("dilu_pivots_{}", T::PRECISION.name()))?;
+        for colour in colouring.starts.windows(2) {
+            let (first, count) = (colour[0] as i64, (colour[1] - colour[0]) as i64);
+            let arguments: [&dyn Argument; 10] = [
+                &first,
+                &count,
+                &SMALLEST_PIVOT,
+                &colouring.rows.view(),
+                &a.offsets.view(),
+                &a.columns.view(),
+                &a.values.view(),
+                &is_done.view(),
+                &inverse.view(),
+                &lost.view(),
+            ];
+            self.launch(kernel, count as usize, &arguments)?;
+        }
+        Ok((inverse, lost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::irregular;
+    use super::super::tests::{narrow, problems, rotating_devices};
+    use super::*;
+    use crate::host::dilu;
+    use crate::sparse::Csr;
+
+    fn check<T: Scalar>(a: &Csr<T>, name: &str) {
+        let wanted = dilu::pivots(&a.view()).unwrap();
+        for gpu in rotating_devices() {
+            let (inverse, lost) = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap();
+            assert_eq!((gpu.fetch(&inverse).unwrap(), gpu.fetch(&lost).unwrap()), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn pivots_are_those_of_the_host() {
+        for (name, a) in problems().into_iter().chain(irregular::square()) {
+            let a = a.view().to_scalar().unwrap();
+            check(&a, &name);
+            check(&narrow(&a), &name);
+        }
+    }
+}

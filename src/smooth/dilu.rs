@@ -1,0 +1,85 @@
+//! Multicolour DILU: x += w M⁻¹ (b - A x) with M = (E + L) E⁻¹ (E + U), in the order of the colours of multicolour Gauss-Seidel, whose passes it is made of.
+//!
+//! The pass with E⁻¹ instead of the inverse diagonal D⁻¹ solves (E + L) y = r from y = 0. Backward, it subtracts from y_i the terms of all neighbours
+//! and of a_ii y_i, so that (D + L) y is the right-hand side that leaves those of later colours. That is r + (D - E) y, because (E + L) y = r.
+
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::dilu::DiluPivots;
+use crate::backend::setup::{Rounding, Store, Stored};
+use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
+use crate::error::Result;
+use crate::scalar::{Number, Scalar};
+
+struct Dilu<B: Backend, S: Number, V: Number> {
+    /// The matrix by colours, with E⁻¹.
+    colours: Box<dyn Colours<B, V>>,
+    /// D - E.
+    lost: B::Buffer<S>,
+    rows: usize,
+    weight: f64,
+}
+
+impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Dilu<B, S, V> {
+    fn sweep(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut [B::Buffer<V>],
+        sweep: Sweep,
+    ) -> Result<()> {
+        let [r, y, work] = scratch else { unreachable!("three vectors were asked for") };
+        if sweep.zero_guess {
+            backend.copy(b, r);
+        } else {
+            a.residual(b, x, r)?;
+        }
+        let count = self.colours.count();
+        backend.fill(V::ZERO, y);
+        self.colours.pass(backend, count, false, r, y, work)?;
+        backend.add_scaled_by(1, &self.lost, y, r);
+        // The last colour has no later ones.
+        self.colours.pass(backend, count.saturating_sub(1), true, r, y, work)?;
+        let beta = if sweep.zero_guess { V::Wide::ZERO } else { V::Wide::ONE };
+        backend.axpby(V::Wide::from_f64(self.weight), y, beta, x);
+        Ok(())
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn scratch(&self) -> usize {
+        3
+    }
+
+    fn bytes(&self) -> usize {
+        self.colours.bytes() + self.rows * S::PRECISION.bytes()
+    }
+}
+
+/// The component. Block matrices are converted to scalar ones.
+pub struct DiluSetup;
+
+impl<S: Store<B> + DiluPivots, B: Backend> SmootherSetup<S, B> for DiluSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let setup = input.setup;
+        let a = setup.to_scalar(input.matrix()?)?;
+        let (inverse, lost) = setup.dilu_pivots(&a)?;
+        let which = Stored { what: "smoother's matrix", level: input.level, may_vanish: true };
+        let matrix = setup.stored::<T, N>(&a, Rounding::PLAIN, which, input.checks)?;
+        let inverse = setup.stored_array::<T, N>(&inverse, 1.0, input.level, input.checks)?;
+        let lost = setup.stored_array::<T, N>(&lost, 1.0, input.level, input.checks)?;
+        let is_shared = input.stores_matrix && input.is_as_given() && N::PRECISION == T::PRECISION;
+        Ok(Box::new(Dilu::<B, N, V> {
+            colours: setup.colours(input.to, matrix, inverse, is_shared)?,
+            lost: setup.array(input.to, lost)?,
+            rows: input.scalar_rows(),
+            weight: input.parameters.real("amg.smoother.dilu.weight"),
+        }))
+    }
+}
