@@ -13,11 +13,17 @@ DEVICE void dilu_pivots(i64 first, i64 count, f64 smallest, const In<i32> &rows,
     const i64 row = rows[first + position];
     T own = 0;
     T sum = 0;
+    bool has_positive = false;
+    bool has_negative = false;
     for (i64 k = offsets[row]; k < offsets[row + 1]; ++k) {
         const i64 column = columns[k];
         if (column == row) {
             own = values[k];
-        } else if (done[column] != 0) {
+            continue;
+        }
+        has_positive = has_positive || values[k] > 0;
+        has_negative = has_negative || values[k] < 0;
+        if (done[column] != 0) {
             T back = 0;
             for (i64 p = offsets[column]; p < offsets[column + 1]; ++p) {
                 if (columns[p] == row) {
@@ -30,7 +36,8 @@ DEVICE void dilu_pivots(i64 first, i64 count, f64 smallest, const In<i32> &rows,
     }
     if (own != 0) {
         const bool is_large = (own - sum) / own > static_cast<T>(smallest);
-        sum = is_large ? sum : 0;
+        const bool is_of_m_matrix = own > 0 ? !has_positive : !has_negative;
+        sum = is_large && is_of_m_matrix ? sum : 0;
         inverse[row] = 1 / (own - sum);
         lost[row] = sum;
     }

@@ -179,7 +179,7 @@ rows! {
         "l1_jacobi: damping of the sweep. From 2 on it would not converge.",
         "The l1 diagonal damps by itself; with 1 all eigenvalues of the scaled matrix are at most 1.";
     "amg.smoother.dilu.weight", Kind::Real { min: 0.01, max: 2.0, auto: false }, "1", "-", "relaxation_factor",
-        "dilu: damping of the sweep.",
+        "dilu: damping of the sweep. Its pivots are those of an incomplete factorisation in the rows of an M-matrix; a row with couplings of the sign of its diagonal has the pivot of symmetric Gauss-Seidel.",
         "For M-matrices it converges undamped.";
     "amg.smoother.gauss_seidel.direction", choice(smooth::gauss_seidel::DIRECTIONS), "forward", "SetRelaxType (3 forward, 4 backward, 6 symmetric)", "symmetric_GS",
         "gauss_seidel: order of the colours in a sweep. forward: ascending before the coarse correction and descending after it. backward: the other way round. symmetric: ascending and then descending in each sweep, which costs two. Each of them makes a symmetric cycle.",

@@ -5,7 +5,8 @@ use super::setup::Setup;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-/// A pivot e_i below this share of a_ii is replaced by a_ii: that of an M-matrix is above it, and a small or negative one would enlarge errors.
+/// A pivot e_i below this share of a_ii is replaced by a_ii, and so is that of a row with a coupling of the sign of its diagonal: with a_ii for all
+/// pivots M is that of symmetric Gauss-Seidel, which converges for every SPD matrix. The smaller pivots of DILU do so for M-matrices.
 pub(crate) const SMALLEST_PIVOT: f64 = 0.01;
 
 /// A set-up backend that computes the pivots.

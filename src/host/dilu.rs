@@ -40,11 +40,16 @@ pub(crate) fn pivots<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<T>, Vec<T>)> 
 /// Those of row i; the neighbours of earlier colours are done.
 fn pivot<T: Scalar>(a: &CsrView<'_, T>, i: usize, inverse: &[T], is_done: &[u8]) -> (T, T) {
     let (mut own, mut lost) = (T::ZERO, T::ZERO);
+    let (mut has_positive, mut has_negative) = (false, false);
     for k in a.row_range(i) {
         let j = a.col(k);
         if j == i {
             own = a.values[k];
-        } else if is_done[j] != 0 {
+            continue;
+        }
+        has_positive |= a.values[k] > T::ZERO;
+        has_negative |= a.values[k] < T::ZERO;
+        if is_done[j] != 0 {
             let back = a.row_range(j).find(|k| a.col(*k) == i).map_or(T::ZERO, |k| a.values[k]);
             lost += a.values[k] * inverse[j] * back;
         }
@@ -54,7 +59,8 @@ fn pivot<T: Scalar>(a: &CsrView<'_, T>, i: usize, inverse: &[T], is_done: &[u8])
     }
     // A share that is not a number is not above the bound either.
     let is_large = (own - lost) / own > T::from_f64(SMALLEST_PIVOT);
-    let lost = if is_large { lost } else { T::ZERO };
+    let is_of_m_matrix = if own > T::ZERO { !has_positive } else { !has_negative };
+    let lost = if is_large && is_of_m_matrix { lost } else { T::ZERO };
     (T::ONE / (own - lost), lost)
 }
 
@@ -92,9 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn pivots_that_would_vanish_are_those_of_jacobi() {
-        let t = [(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 1.0), (2, 2, 0.0), (3, 3, 2.0)];
-        let (inverse, lost) = pivots(&Csr::from_triplets(4, 4, &t).unwrap().view()).unwrap();
-        assert_eq!((inverse, lost), (vec![1.0, 1.0, 0.0, 0.5], vec![0.0; 4]));
+    fn pivots_that_would_vanish_or_enlarge_errors_are_those_of_gauss_seidel() {
+        // The pivot of the second of the first two rows would be 0; the last two are coupled with the sign of the diagonal.
+        let t = [(0, 0, 1.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 1.0), (2, 2, 0.0), (3, 3, 2.0)];
+        let positive = [(4, 4, 2.0), (4, 5, 1.0), (5, 4, 1.0), (5, 5, 2.0)];
+        let a = Csr::from_triplets(6, 6, &[&t[..], &positive[..]].concat()).unwrap();
+        let (inverse, lost) = pivots(&a.view()).unwrap();
+        assert_eq!((inverse, lost), (vec![1.0, 1.0, 0.0, 0.5, 0.5, 0.5], vec![0.0; 6]));
     }
 }

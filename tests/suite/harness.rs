@@ -10,7 +10,7 @@ use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, components, g
 const SMOOTHERS: &[(&str, f64)] = &[
     ("chebyshev", 0.7),
     ("chebyshev_fsai", 0.7),
-    ("dilu", 0.7),
+    ("dilu", 0.9),
     ("fsai", 0.7),
     ("gauss_seidel", 0.9),
     ("jacobi", 1.0),
