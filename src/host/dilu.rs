@@ -1,14 +1,14 @@
 //! The pivots of DILU on the host, colour after colour.
 
-use super::Host;
+use super::{Host, HostMatrix};
 use crate::backend::dilu::{DiluPivots, SMALLEST_PIVOT};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Colouring, CsrView, SharedCsr};
+use crate::sparse::{Block, Colouring, CsrView};
 
 impl DiluPivots for Host {
-    fn dilu_pivots<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<(Vec<T>, Vec<T>)> {
+    fn dilu_pivots<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<(Vec<T>, Vec<T>)> {
         pivots(&a.view())
     }
 }
