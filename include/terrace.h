@@ -818,7 +818,7 @@ terrace_status terrace_matrix_set_functions(terrace_context *context,
  *
  * - `context`: not NULL; its threads check and copy the values. The matrix does not belong to it.
  * - `dims`: host, three numbers: the cells along x, y and z, each at least 1; a grid in two dimensions has 1 along z. Cell (x, y, z) has the number
- *   x + dims[0] (y + dims[1] z), and its unknowns are consecutive rows. At most 2147483647 rows.
+ *   `x + dims[0] * (y + dims[1] * z)`, and its unknowns are consecutive rows. At most 2147483647 rows.
  * - `periodic`: host, three numbers, not 0 for each axis along which the last cell is a neighbour of the first. NULL for none.
  * - `dofs_per_cell`: unknowns of a cell, 1 to 8; every entry of the stencil is a block of so many rows and columns.
  * - `offsets_count`: offsets of the stencil, 1 to 27.
@@ -827,8 +827,8 @@ terrace_status terrace_matrix_set_functions(terrace_context *context,
  * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
  * - `values`: one block for each offset and cell, in the order of `layout`, finite. Blocks that reach outside of the grid are stored, too, and must
  *   be zero. On the host, or in the memory of the context's GPU, from where they are copied to the host.
- * - `layout`: `TERRACE_BY_OFFSET`: values[offset][row][column][cell], one array over all cells for each entry. `TERRACE_BY_CELL`:
- *   values[cell][offset][row][column], all of a cell together; these are brought into the other order.
+ * - `layout`: `TERRACE_BY_OFFSET`: `values[offset][row][column][cell]`, one array over all cells for each entry. `TERRACE_BY_CELL`:
+ *   `values[cell][offset][row][column]`, all of a cell together; these are brought into the other order.
  * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`. Only values in the order of `TERRACE_BY_OFFSET` can be borrowed.
  * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
  *

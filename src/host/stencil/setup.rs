@@ -131,7 +131,7 @@ pub fn row_bound<T: Scalar>(a: &SharedStencil<T>, inverse: &[T]) -> Result<f64> 
     Ok(largest.into_iter().fold(0.0, f64::max))
 }
 
-/// One scaling factor for each scalar row, as [`scaling::factors`] for rows.
+/// One scaling factor for each scalar row, as `scaling::factors` for rows.
 pub fn factors<T: Scalar>(a: &SharedStencil<T>, scaling: &str) -> Result<Vec<f64>> {
     let by_diagonal = || -> Result<std::result::Result<Vec<f64>, usize>> {
         let mut s = diagonal(a)?;
