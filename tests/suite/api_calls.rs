@@ -609,7 +609,23 @@ impl World {
         let (from, to, values) = (rows.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
         let (i, f, base) = (TERRACE_I32, TERRACE_F64, if self.random.once_in(9) { 5 } else { 0 });
         let count = if self.random.once_in(9) { -1 } else { 4 };
+        let dims = [if self.random.once_in(9) { 3_i64 } else { 2 }, 1, 1];
         if call!(self, terrace_matrix_create_coo(context, 2, 2, count, i, from, to, f, values, base, &mut made)) == 0 {
+            call!(self, terrace_matrix_set_grid(context, made, dims.as_ptr(), null()));
+            call!(self, terrace_matrix_destroy(made));
+        }
+        // The last value reaches outside of the grid.
+        let outside = if self.random.once_in(5) { 0.5_f64 } else { 0.0 };
+        let (steps, entries) = ([0_i32, 0, 0, 1, 0, 0], [2.0, 3.0, 1.0, outside, outside, outside]);
+        let (to, entries, flags) = (steps.as_ptr(), entries.as_ptr().cast(), TERRACE_COPY);
+        let (dofs, layout) =
+            ([1, 1, 1, 0][self.random.below(4)], [TERRACE_BY_OFFSET, TERRACE_BY_CELL][self.random.below(2)]);
+        let (of, none) = (dims.as_ptr(), null());
+        if call!(
+            self,
+            terrace_matrix_create_stencil(context, of, none, dofs, 2, to, f, entries, layout, flags, &mut made)
+        ) == 0
+        {
             call!(self, terrace_matrix_destroy(made));
         }
         let (offsets, size) = ([0_i32, 1], [2, 2, 2, 9, 0][self.random.below(5)]);

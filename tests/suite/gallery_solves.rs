@@ -38,6 +38,13 @@ const SOLVES: &[(&str, Options, usize)] = &[
     ("random_m_matrix:3000:edges=8,reach=1000,seed=1", &[], 14),
     ("hubs:3000", &[], 15),
     ("hubs:3000:hubs=5,every=10", &[], 16),
+    ("laplace27:20", &[], 8),
+    ("rhd:20", &[], 13),
+    ("rhd3t:16", &[], 27),
+    ("oil:20x20x12", &[], 24),
+    ("oil4c:12x12x8", &[], 22),
+    ("weather:20x18x12", &[], 7),
+    ("solid3d:10", &[], 18),
 ];
 
 /// Preset, a problem that it is for, and the iterations that it may need.

@@ -123,9 +123,12 @@ whole_gallery! {
     the_gallery_in_auto "auto";
 }
 
+/// Hierarchies of these are computed on the host, in any context: `structured.rs`.
+const ON_GRIDS: [&str; 7] = ["laplace27", "rhd", "rhd3t", "oil", "oil4c", "weather", "solid3d"];
+
 #[test]
 fn every_family_has_a_line_here() {
-    for family in gallery::FAMILIES {
+    for family in gallery::FAMILIES.iter().filter(|family| !ON_GRIDS.contains(&family.name)) {
         let solved = PROBLEMS.iter().any(|(problem, ..)| problem.split(':').next() == Some(family.name));
         assert!(solved, "{} is not solved", family.name);
     }
