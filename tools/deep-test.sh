@@ -103,6 +103,7 @@ valgrind_all() {
 
 memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations
+    TERRACE_DEEP=1 cargo test --locked --test suite harness::
 }
 
 api() {
