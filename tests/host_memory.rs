@@ -121,10 +121,15 @@ fn what_is_held_is_reported_and_was_estimated() {
         "elasticity_tet:9",
     ];
     let mut wrong = Vec::new();
-    for name in problems {
+    let deep = std::env::var_os("TERRACE_DEEP").is_some();
+    for (i, name) in problems.into_iter().enumerate() {
         let a = gallery::parse(name).unwrap().matrix;
         for flags in [0, TERRACE_BORROW] {
             for updates in [false, true] {
+                // Half of the four cases for each problem, the other half for the next.
+                if !deep && (i % 2 == 0) == ((flags == 0) == updates) {
+                    continue;
+                }
                 let mut f64s = usize::MAX;
                 for preset in [c"", c"poisson", c"mixed_precision"] {
                     let Bytes { held, told, estimate } = measure(&a, preset, flags, updates);

@@ -102,8 +102,8 @@ valgrind_all() {
 }
 
 memory() {
-    TERRACE_DEEP=1 cargo test --locked --test failed_allocations
-    TERRACE_DEEP=1 cargo test --locked --test suite harness::
+    TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test host_memory
+    TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
 }
 
 api() {
