@@ -8,6 +8,7 @@ pub(crate) mod defaults;
 mod estimate;
 mod fsai;
 mod jacobi;
+mod one_level;
 mod placed;
 
 use crate::amg::hierarchy::{Builder, Renewal, check_square};

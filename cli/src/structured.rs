@@ -56,7 +56,7 @@ const VARIANTS: &[(&str, &[(&str, &str)])] = &[
 /// The variant whose matrix is scaled before set-up.
 const SCALE_FIRST: &str = "D16, scale-setup";
 
-/// What a solve took; none where the hierarchy was refused or the solve failed.
+/// What a solve took.
 struct Solve {
     iterations: usize,
     /// Seconds of all applications of the preconditioner, and of set-up and solve.
@@ -66,7 +66,10 @@ struct Solve {
 struct Row {
     problem: String,
     published: [usize; 2],
-    solves: Vec<Option<Solve>>,
+    /// Entries of the matrix by the floor of log10|a|.
+    magnitudes: Vec<(i32, usize)>,
+    /// The solves, or why there is none.
+    solves: Vec<std::result::Result<Solve, &'static str>>,
 }
 
 /// Runs the command.
@@ -82,6 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let description = format!("{name}:{sizes}{parameters}");
         let problem = progress.spin(&format!("generating {description}"), || gallery::parse(&description))?;
         let scaled = Arc::new(scaled_first(problem.clone()).into_matrix()?);
+        let magnitudes = gallery::magnitudes(&problem.matrix.values);
         let matrix = Arc::new(problem.into_matrix()?);
         let mut solves = Vec::new();
         for (variant, options) in VARIANTS {
@@ -93,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
                 seconds: [report.solve.get("preconditioner"), report.setup.get("total") + report.solve.get("total")],
             }));
         }
-        rows.push(Row { problem: description, published: *published, solves });
+        rows.push(Row { problem: description, published: *published, magnitudes, solves });
     }
     emit(&page(&rows))?;
     emit(&format!(
@@ -125,11 +129,16 @@ fn scaled_first(mut problem: Problem) -> Problem {
     problem
 }
 
-/// The report of a solve to the default tolerance; none when it failed.
-fn solve(matrix: &Arc<Matrix>, options: &[(&str, &str)], given: &[String]) -> Result<Option<Report>> {
+/// The report of a solve to the default tolerance, or why there is none.
+fn solve(
+    matrix: &Arc<Matrix>,
+    options: &[(&str, &str)],
+    given: &[String],
+) -> Result<std::result::Result<Report, &'static str>> {
     let mut config = Config::new();
     config.set_str("solver.restart", "100")?;
-    for (key, value) in options.iter().copied().chain(given.iter().filter_map(|option| option.split_once('='))) {
+    let given = given.iter().map(|option| option.split_once('=').unwrap_or((option, "")));
+    for (key, value) in options.iter().copied().chain(given) {
         config.set_str(key, value)?;
     }
     let context = Context::new("host")?;
@@ -138,10 +147,14 @@ fn solve(matrix: &Arc<Matrix>, options: &[(&str, &str)], given: &[String]) -> Re
     matrix.apply(&context, 1.0, &solution, 0.0, &mut b)?;
     let mut solver = Solver::new(&context, &config);
     match solver.setup(Some(matrix)) {
-        Err(error) if error.status == Status::PrecisionLost => return Ok(None),
+        Err(error) if error.status == Status::PrecisionLost => return Ok(Err("refused")),
         result => result?,
     }
-    Ok(solver.solve(&b, &mut x, Guess::Zero).ok().filter(|s| *s == Status::Success).map(|_| solver.report()))
+    Ok(match solver.solve(&b, &mut x, Guess::Zero) {
+        Ok(Status::Success) => Ok(solver.report()),
+        Err(error) if error.status == Status::PrecisionLost => Err("precision lost"),
+        _ => Err("not solved"),
+    })
 }
 
 impl Row {
@@ -151,14 +164,14 @@ impl Row {
         let solves: Vec<Json> = VARIANTS
             .iter()
             .zip(&self.solves)
-            .map(|(v, s)| json!({ "variant": v.0, "solve": s.as_ref().map(solve) }))
+            .map(|(v, s)| json!({ "variant": v.0, "solve": s.as_ref().ok().map(solve) }))
             .collect();
-        json!({ "problem": self.problem, "published": self.published, "solves": solves })
+        json!({ "problem": self.problem, "published": self.published, "magnitudes": self.magnitudes, "solves": solves })
     }
 
     /// Full64 over setup-scale: an application of the preconditioner, and everything.
     fn gains(&self) -> Option<[f64; 2]> {
-        let (full, narrow) = (self.solves[0].as_ref()?, self.solves[4].as_ref()?);
+        let (full, narrow) = (self.solves[0].as_ref().ok()?, self.solves[4].as_ref().ok()?);
         let application = |s: &Solve| s.seconds[0] / s.iterations.max(1) as f64;
         Some([application(full) / application(narrow), full.seconds[1] / narrow.seconds[1]])
     }
@@ -174,14 +187,23 @@ fn page(rows: &[Row]) -> String {
         let _ = write!(out, "| `{}` | {} to {} |", row.problem, row.published[0], row.published[1]);
         for solve in &row.solves {
             let _ = match solve {
-                Some(solve) => write!(out, " {} |", solve.iterations),
-                None => write!(out, " refused |"),
+                Ok(solve) => write!(out, " {} |", solve.iterations),
+                Err(reason) => write!(out, " {reason} |"),
             };
         }
         let _ = match row.gains() {
             Some([cycle, total]) => writeln!(out, " {cycle:.2} | {total:.2} |"),
             None => writeln!(out, " | |"),
         };
+    }
+    out += "\nEntries of each order of magnitude, log10|a|, in per cent:\n\n";
+    for row in rows {
+        let all: usize = row.magnitudes.iter().map(|(_, count)| count).sum();
+        let _ = write!(out, "{:<28}", row.problem);
+        for (order, count) in &row.magnitudes {
+            let _ = write!(out, " {order}: {:.1}", 100.0 * *count as f64 / all as f64);
+        }
+        out.push('\n');
     }
     out
 }

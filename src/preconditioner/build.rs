@@ -64,10 +64,9 @@ fn build_on<S: SetupOn<B> + FsaiFactor, B: Backend>(
 
 /// The reason why set-up for a GPU runs on the host, if it does.
 fn objection(method: Method, builder: &Builder<'_>) -> Result<Option<String>> {
-    match builder.config.choice("amg.setup").as_deref() {
-        Some("host") if method != Method::Amg => Ok(Some("the options say so".to_string())),
-        _ if method != Method::Amg => Ok(None),
-        _ => device_objection(builder),
+    match method {
+        Method::Amg => device_objection(builder),
+        _ => Ok((builder.config.text("amg.setup") == "host").then(|| "the options say so".to_string())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! FSAI as a preconditioner: M = Gᵀ G with G A Gᵀ ≈ I, or for a matrix that is not symmetric M = Hᵀ G with G A Hᵀ ≈ I.
 
-use super::{Inverse, Method, estimate};
+use super::{Inverse, Method, estimate, one_level};
 use crate::amg::finest::{Application, Finest, FinestLevel};
 use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData, SetupOn};
 use crate::amg::plan::Plan;
@@ -10,7 +10,7 @@ use crate::backend::setup::{By, Setup, SetupMatrix, SetupPattern};
 use crate::backend::{Backend, Operator};
 use crate::config::{Config, LevelPart};
 use crate::context::Context;
-use crate::error::{Result, Status};
+use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::report::{FsaiReport, Phases};
 use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
@@ -150,12 +150,7 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
     };
     let mut plan = builder.plan.clone().unwrap_or_else(|| Plan::without_levels(config, input));
     let mut storing = Storing { builder, setup, to, is_symmetric, formats };
-    let top = loop {
-        match phases.time("place", || storing.store(&a, [g, transposed], &plan)) {
-            Err(error) if error.status == Status::PrecisionLost && plan.promote(None, &error.message) => {}
-            top => break top?,
-        }
-    };
+    let top = one_level::promoted(&mut plan, |plan| phases.time("place", || storing.store(&a, [g, transposed], plan)))?;
     let (rows, breakdowns) = (a.scalar_rows(), *breakdowns);
     let nonzeros = if is_symmetric { g.entries() } else { g.entries() + transposed.entries() };
     let precision = plan.of(LevelPart::Smoother, 0);
@@ -219,18 +214,7 @@ impl<S: SetupOn<B>, B: Backend> Storing<'_, S, B> {
         plan: &Plan,
     ) -> Result<Box<dyn Finest<B>>> {
         let (setup, config) = (self.setup, self.builder.config);
-        let scaling = config.text("precision.scaling");
-        let by = match plan.is_scaled(0) && scaling != "none" {
-            true => setup.scaling_factors(&[a], &scaling, false)?.pop().transpose()?.map(|found| found.factors),
-            false => None,
-        };
-        let inverse = match &by {
-            Some(by) => {
-                let (shift, inverse) = setup.inverse_scaling(by)?;
-                Some((shift, setup.array(self.to, inverse)?))
-            }
-            None => None,
-        };
+        let (by, inverse) = one_level::scaling(self.builder, setup, self.to, a, plan)?;
         let by = By::times(by.as_ref());
         let [g, transposed] = factors;
         let (g, transposed) = (setup.scaled(g, By::One, by)?, setup.scaled(transposed, by, By::One)?);
@@ -255,7 +239,7 @@ impl<S: SetupOn<B>, B: Backend> Storing<'_, S, B> {
         let g = own_operator::<S, B, T, N, V>(setup, to, (0, "FSAI factor"), &checks, g, of_g)?;
         let transposed =
             own_operator::<S, B, T, N, V>(setup, to, (0, "FSAI factor"), &checks, transposed, of_transposed)?;
-        setup.evaluate(checks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))?;
+        setup.evaluate(lock(checks.into_inner()))?;
         Product::new(to, [g.into(), transposed.into()], self.is_symmetric)
     }
 }

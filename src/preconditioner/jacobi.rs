@@ -1,14 +1,16 @@
 //! The inverse of the diagonal, or of the diagonal blocks of a block matrix, as a preconditioner.
 
-use crate::amg::finest::{Application, FinestLevel};
+use super::one_level;
+use crate::amg::finest::{Application, Finest, FinestLevel};
 use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData, SetupOn};
 use crate::amg::plan::Plan;
 use crate::backend::Backend;
 use crate::backend::setup::{By, SetupMatrix};
 use crate::config::LevelPart;
-use crate::error::{Result, Status};
+use crate::error::Result;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
+use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
 /// D⁻¹ in storage format `N`, for vectors of precision `V`.
@@ -70,15 +72,9 @@ fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(builder: &Builder<'_>, setup: 
     let input = builder.matrix.precision();
     let mut plan = builder.plan.clone().unwrap_or_else(|| Plan::without_levels(builder.config, input));
     let a = setup.import::<T>(builder.matrix, builder.matrix.is_stencil())?;
-    loop {
-        match store(builder, setup, to, &a, &plan) {
-            Err(error) if error.status == Status::PrecisionLost && plan.promote(None, &error.message) => {}
-            top => {
-                let (top, data, phases) = (top?, Arc::new(NoData), Phases::default());
-                return Ok(Built { top, plan, data, renewal: Renewal::default(), phases, place: String::new() });
-            }
-        }
-    }
+    let top = one_level::promoted(&mut plan, |plan| store(builder, setup, to, &a, plan))?;
+    let (data, phases) = (Arc::new(NoData), Phases::default());
+    Ok(Built { top, plan, data, renewal: Renewal::default(), phases, place: String::new() })
 }
 
 fn store<S: SetupOn<B>, B: Backend, T: Scalar>(
@@ -87,27 +83,17 @@ fn store<S: SetupOn<B>, B: Backend, T: Scalar>(
     to: &B,
     a: &S::Matrix<T>,
     plan: &Plan,
-) -> Result<Box<dyn crate::amg::finest::Finest<B>>> {
-    let (scaling, width) = (builder.config.text("precision.scaling"), a.block().rows);
-    let by = match plan.is_scaled(0) && scaling != "none" {
-        true => setup.scaling_factors(&[a], &scaling, false)?.pop().transpose()?.map(|found| found.factors),
-        false => None,
-    };
+) -> Result<Box<dyn Finest<B>>> {
+    let width = a.block().rows;
+    let (by, scaling) = one_level::scaling(builder, setup, to, a, plan)?;
     let over = By::over(by.as_ref().filter(|_| S::SCALES_AT_ONCE));
     let exact = setup.inverse_diagonal(&setup.scaled(a, over, over)?, width, false, by.as_ref())?;
-    let scaling = match &by {
-        Some(by) => {
-            let (shift, inverse) = setup.inverse_scaling(by)?;
-            Some((shift, setup.array(to, inverse)?))
-        }
-        None => None,
-    };
     let guarded = builder.config.choice("precision.residual_scaling").is_none();
     let rows = a.scalar_rows();
     with_storage!(plan.of(LevelPart::Smoother, 0), N => {
         let checks = Mutex::new(setup.checks());
         let stored = setup.stored_array::<T, N>(&exact, 1.0, 0, &checks)?;
-        setup.evaluate(checks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))?;
+        setup.evaluate(lock(checks.into_inner()))?;
         let inverse = Arc::new(setup.array(to, stored)?);
         let diagonal = Diagonal::<B, N> { backend: to.clone(), inverse, width, rows, vectors: 1 };
         with_storage!(plan.of(LevelPart::Vector, 0), V => {

@@ -81,9 +81,7 @@ impl OnGpu {
         self.staging = staging;
         Ok(lost)
     }
-}
 
-impl OnGpu {
     /// The vectors of the finest level; the caller has checked that it has its own.
     fn own_vectors(&mut self) -> Result<NarrowVectors<'_, Gpu>> {
         match self.top.narrow_vectors()? {

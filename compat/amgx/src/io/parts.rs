@@ -21,18 +21,32 @@ impl Drop for Owned {
 }
 
 impl Owned {
+    fn new(bytes: usize) -> Result<Owned> {
+        // SAFETY: any size may be asked for.
+        let array = unsafe { libc::malloc(bytes.max(1)) };
+        if array.is_null() {
+            return fail!(NoMemory, "{bytes} bytes could not be allocated");
+        }
+        Ok(Owned(array))
+    }
+
     /// # Safety
     /// As many bytes to read.
     unsafe fn copy(from: *const c_void, bytes: usize) -> Result<Owned> {
-        // SAFETY: an array of this many bytes, which `from` has by this function's contract.
-        unsafe {
-            let array = libc::malloc(bytes.max(1));
-            if array.is_null() {
-                return fail!(NoMemory, "{bytes} bytes could not be allocated");
-            }
-            std::ptr::copy_nonoverlapping(from.cast::<u8>(), array.cast(), bytes);
-            Ok(Owned(array))
+        let array = Owned::new(bytes)?;
+        // SAFETY: both have this many bytes, `from` by this function's contract.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), array.0.cast(), bytes) };
+        Ok(array)
+    }
+
+    /// Columns in 64 bits.
+    fn wide(columns: &[i32]) -> Result<Owned> {
+        let array = Owned::new(columns.len() * size_of::<i64>())?;
+        for (i, column) in columns.iter().enumerate() {
+            // SAFETY: the array has an element for each column, aligned as `malloc` does.
+            unsafe { array.0.cast::<i64>().add(i).write(i64::from(*column)) };
         }
+        Ok(array)
     }
 
     fn of<T: Copy>(values: &[T]) -> Result<Owned> {
@@ -66,7 +80,7 @@ unsafe fn give(system: &System, mode: Mode, wide_columns: bool, places: &Places)
     let offsets = Owned::of(&system.offsets)?;
     let columns = match wide_columns {
         false => Owned::of(&system.columns)?,
-        true => Owned::of(&system.columns.iter().map(|column| i64::from(*column)).collect::<Vec<i64>>())?,
+        true => Owned::wide(&system.columns)?,
     };
     let values = Owned::reals(&system.values, mode.matrix)?;
     let diagonal = system.diagonal.as_ref().map(|d| Owned::reals(d, mode.matrix)).transpose()?;
