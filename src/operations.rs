@@ -242,7 +242,9 @@ mod tests {
         for context in contexts() {
             let product = Arc::new(a.multiply(&context, &b).unwrap());
             assert_eq!(arrays(&product).values, [1.0, -1.0, 0.0]);
-            let mut solver = crate::Solver::new(&context, &crate::Config::new());
+            let mut config = crate::Config::new();
+            config.set_str("solver.preconditioner", "amg").unwrap();
+            let mut solver = crate::Solver::new(&context, &config);
             assert_eq!(solver.setup(Some(&product)).unwrap_err().status, Status::MatrixValues);
             assert_eq!(b.multiply(&context, &b).map(|_| ()).unwrap_err().status, Status::SizeMismatch);
         }

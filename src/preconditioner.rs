@@ -99,15 +99,16 @@ pub struct Inverse {
     work: usize,
     /// Changes of the matrix before the last set-up or update.
     changes: u64,
-    /// Whether extreme values are multiplied by a power of two first; a solver does that itself.
+    /// Whether extreme values are multiplied by a power of two first; for the matrix of its system a solver does that itself.
     rescales: bool,
-    /// The exponent of that power. The inverse of the other matrix is then multiplied by it.
+    /// The exponent of that power. The inverse of the other matrix is then multiplied by it; not in a solver, where a factor does not matter.
     units: i32,
+    in_solver: bool,
 }
 
 /// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
-fn own_matrix(context: &Context, matrix: &Arc<Matrix>, rescales: bool) -> Result<(Arc<Matrix>, i32)> {
-    match if rescales { matrix.units()? } else { 0 } {
+fn own_matrix(context: &Context, matrix: &Arc<Matrix>, config: &Config, rescales: bool) -> Result<(Arc<Matrix>, i32)> {
+    match if rescales { matrix.units(config)? } else { 0 } {
         0 => Ok((matrix.with_own_values(context)?, 0)),
         units => Ok((Arc::new(matrix.times_power(units)?), units)),
     }
@@ -116,17 +117,19 @@ fn own_matrix(context: &Context, matrix: &Arc<Matrix>, rescales: bool) -> Result
 impl Inverse {
     /// Sets it up for a square matrix.
     pub(crate) fn setup(method: Method, context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Inverse> {
-        Inverse::setup_with(method, &context.with_own_scratch()?, matrix, config, false)
+        Inverse::setup_with(method, &context.with_own_scratch()?, matrix, config, (false, true))
     }
 
-    /// As [`Inverse::setup`], for a solver of the library, with the scratch of its handle.
+    /// As [`Inverse::setup`], for a solver of the library, with the scratch of its handle. `rescales` for a matrix that the solver has not put
+    /// into other units itself.
     pub(crate) fn setup_in_solver(
         method: Method,
         context: &Context,
         matrix: &Arc<Matrix>,
         config: &Config,
+        rescales: bool,
     ) -> Result<Inverse> {
-        Inverse::setup_with(method, context, matrix, config, true)
+        Inverse::setup_with(method, context, matrix, config, (true, rescales))
     }
 
     fn setup_with(
@@ -134,14 +137,14 @@ impl Inverse {
         context: &Context,
         matrix: &Arc<Matrix>,
         config: &Config,
-        in_solver: bool,
+        (in_solver, rescales): (bool, bool),
     ) -> Result<Inverse> {
         config.check_device(context.device())?;
         method.check(context, matrix)?;
         let config = &defaults::effective(Some(method), context, matrix, config, in_solver)?;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let changes = matrix.changes(context)?;
-        let (own, units) = own_matrix(context, matrix, !in_solver)?;
+        let (own, units) = own_matrix(context, matrix, config, rescales)?;
         let builder = Builder {
             context,
             config,
@@ -164,8 +167,9 @@ impl Inverse {
             lost_at: None,
             work: 0,
             changes,
-            rescales: !in_solver,
-            units,
+            rescales,
+            units: if in_solver { 0 } else { units },
+            in_solver,
         };
         inverse.work = inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
@@ -211,7 +215,7 @@ impl Inverse {
         self.matrix.recheck_values(&self.context)?;
         self.method.check(&self.context, &self.matrix)?;
         let changes = self.matrix.changes(&self.context)?;
-        let (own, units) = own_matrix(&self.context, &self.matrix, self.rescales)?;
+        let (own, units) = own_matrix(&self.context, &self.matrix, &self.config, self.rescales)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
@@ -222,7 +226,7 @@ impl Inverse {
         };
         self.built = build(self.method, &builder, Some(&*self.built.data))?;
         self.changes = changes;
-        self.units = units;
+        self.units = if self.in_solver { 0 } else { units };
         self.promotions.clear();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
@@ -246,7 +250,7 @@ impl Inverse {
             return Ok(false);
         }
         let changes = self.matrix.changes(&self.context)?;
-        let (own, units) = own_matrix(&self.context, &self.matrix, self.rescales)?;
+        let (own, units) = own_matrix(&self.context, &self.matrix, &self.config, self.rescales)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
@@ -257,7 +261,7 @@ impl Inverse {
         };
         self.built = build(self.method, &builder, Some(&*self.built.data))?;
         self.changes = changes;
-        self.units = units;
+        self.units = if self.in_solver { 0 } else { units };
         let which = match level {
             Some(level) if self.method == Method::Amg => format!("level {level}"),
             _ if self.method == Method::Amg => "all levels".to_string(),

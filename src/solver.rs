@@ -250,10 +250,11 @@ impl Solver {
         let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
-        self.effective = self.effective_config(matrix)?;
+        self.effective = self.config.clone();
         if self.setup_direct(callers)? {
             return Ok(());
         }
+        self.effective = self.effective_config(matrix)?;
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = other.as_ref().filter(|other| (other.rows(), other.cols()) != (rows, rows)) {
@@ -265,7 +266,8 @@ impl Solver {
         }
         let mut inverse = match (method, other.as_ref().or(matrix)) {
             (Some(method), Some(matrix)) => {
-                Some(Inverse::setup_in_solver(method, &self.context, matrix, &self.effective)?)
+                // The Krylov method does not see a factor of the preconditioner, so that its matrix may have units of its own.
+                Some(Inverse::setup_in_solver(method, &self.context, matrix, &self.effective, other.is_some())?)
             }
             (Some(_), None) => {
                 return fail!(
@@ -329,7 +331,7 @@ impl Solver {
     fn scaled_matrix(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<(Arc<Matrix>, i32)>> {
         // The size of an operator callback is not known.
         let Some(matrix) = matrix.filter(|_| self.operator.is_none()) else { return Ok(None) };
-        match scaled::units(matrix.precision(), matrix.size_of_values()?) {
+        match matrix.units(&self.config)? {
             0 => Ok(None),
             k => Ok(Some((Arc::new(matrix.times_power(k)?), k))),
         }
@@ -348,7 +350,7 @@ impl Solver {
             return self.update_direct();
         }
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
-            let now = scaled::units(callers.precision(), callers.size_of_values()?);
+            let now = callers.units(&self.config)?;
             if Self::needs_other_units(state, now) {
                 let callers = Arc::clone(callers);
                 return self.setup(Some(&callers));
@@ -395,7 +397,7 @@ impl Solver {
             return self.update_direct();
         }
         callers.recheck_values(&self.context)?;
-        let now = scaled::units(callers.precision(), callers.size_of_values()?);
+        let now = callers.units(&self.config)?;
         if Self::needs_other_units(state, now) {
             return self.setup(Some(&callers));
         }

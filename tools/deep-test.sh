@@ -3,14 +3,15 @@
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
+#   the tests with the checks of the standard library's unsafe functions;
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each.
-# With names as arguments (miri, tsan, valgrind, memory, api, fuzz) only those run.
+# With names as arguments (miri, tsan, valgrind, assertions, memory, api, fuzz) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind memory api fuzz"}
+checks=${*:-"miri tsan valgrind assertions memory api fuzz"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -101,6 +102,10 @@ valgrind_all() {
     done
 }
 
+assertions() {
+    CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR="$folder/assertions" cargo test --locked --lib --test suite
+}
+
 memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test host_memory
     TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
@@ -136,10 +141,11 @@ for name in $checks; do
     miri) miri ;;
     tsan) tsan ;;
     valgrind) valgrind_all ;;
+    assertions) assertions ;;
     memory) memory ;;
     api) api ;;
     fuzz) fuzz ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, memory, api, fuzz" ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, memory, api, fuzz" ;;
     esac
 done
 echo "deep-test: $checks passed"

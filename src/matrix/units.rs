@@ -2,6 +2,7 @@
 
 use super::{DeviceMatrix, Matrix, MatrixStorage, Structure, Values};
 use crate::backend::Backend;
+use crate::config::Config;
 use crate::error::{Result, try_capacity};
 use crate::scalar::{Precision, Scalar};
 use crate::sync::lock;
@@ -11,10 +12,11 @@ use std::sync::Arc;
 const SAMPLE: usize = 4096;
 
 /// The exponent of the power of two by which a matrix is multiplied, so that products of its values stay in range; 0 for ordinary ones. `size` is
-/// that of its values.
-pub(crate) fn units(precision: Precision, size: f64) -> i32 {
+/// that of its values, which are stored in `precision`. `in_f32` tells whether they are computed with in f32.
+pub(crate) fn units(precision: Precision, in_f32: bool, size: f64) -> i32 {
     // Matrices whose values are at most so far from 1 are not scaled, and powers of two up to the second are representable.
-    let (far, largest) = if precision == Precision::F32 { (50, 120) } else { (250, 1000) };
+    let far = if in_f32 { 50 } else { 250 };
+    let largest = if precision == Precision::F32 { 120 } else { 1000 };
     if size == 0.0 || !size.is_finite() {
         return 0;
     }
@@ -23,9 +25,10 @@ pub(crate) fn units(precision: Precision, size: f64) -> i32 {
 }
 
 impl Matrix {
-    /// The exponent of [`units`] for its values.
-    pub(crate) fn units(&self) -> Result<i32> {
-        Ok(units(self.precision(), self.size_of_values()?))
+    /// The exponent of [`units`] for its values, where they are computed with in its precision, or in f32 by the options.
+    pub(crate) fn units(&self, config: &Config) -> Result<i32> {
+        let in_f32 = self.precision() == Precision::F32 || config.text("precision.setup") == Precision::F32.name();
+        Ok(units(self.precision(), in_f32, self.size_of_values()?))
     }
 
     /// The largest of its first values, in absolute value.

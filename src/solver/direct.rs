@@ -248,7 +248,7 @@ impl Solver {
     pub(super) fn direct(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<Direct>> {
         let is_named = self.config.choice("solver.type").as_deref() == Some("direct");
         if !is_named {
-            return Ok(None);
+            return matrix.map_or(Ok(None), |matrix| self.direct_without_diagonal(matrix));
         }
         let Some(matrix) = matrix else {
             return fail!(NotSetUp, "solver.type is \"direct\", which needs a matrix; give one to setup");

@@ -31,7 +31,8 @@ impl Solver {
         rows: Option<usize>,
     ) -> Result<usize> {
         let whole = Solver::new(context, config);
-        if config.choice("solver.type").as_deref() == Some("direct") {
+        let is_named = config.choice("solver.type").as_deref() == Some("direct");
+        if is_named || whole.lacks_diagonal(matrix)? {
             return whole.direct_bytes(matrix);
         }
         // The method itself stays open: it depends on the levels.

@@ -1,4 +1,4 @@
-//! What `solver.type` `auto` does where the Krylov method fails: it factorises the matrix, if that is affordable.
+//! What `solver.type` `auto` does where the Krylov method fails, or no preconditioner can be built: it factorises the matrix, if that is affordable.
 
 use super::direct::Direct;
 use super::system::GENERAL_HINT;
@@ -67,15 +67,43 @@ impl Fallback {
 }
 
 impl Solver {
-    /// The fallback of a set-up, if the options leave the method open and it can solve the same system.
-    pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
+    /// Whether the options leave the method open, and a factorisation can solve the same system.
+    fn may_factorise(&self) -> bool {
         let is_open = self.config.choice("solver.type").is_none()
             && self.config.text("solver.null_space") == "none"
             && self.config.text("solver.norm") == "true"
             && self.config.text("solver.relative_to") == "right_hand_side";
-        let has_callbacks = self.operator.is_some() || self.preconditioner.is_some();
-        let matrix = Arc::clone(matrix.filter(|_| is_open && !has_callbacks)?);
+        is_open && self.operator.is_none() && self.preconditioner.is_none()
+    }
+
+    /// The fallback of a set-up, if it may have one.
+    pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
+        let matrix = Arc::clone(matrix.filter(|_| self.may_factorise())?);
         Some(Fallback { matrix, precision, factors: Factors::NotNeeded })
+    }
+
+    /// Whether the matrix has a row without a diagonal entry, as that of a saddle point, and the options leave open what to do then.
+    pub(super) fn lacks_diagonal(&self, matrix: &Matrix) -> Result<bool> {
+        let is_open = self.may_factorise()
+            && self.preconditioner_matrix.is_none()
+            && !self.config.has_set("solver.preconditioner");
+        matrix.check_for_set_up(&self.context)?;
+        Ok(is_open && matrix.check_for_amg(&self.context).is_err())
+    }
+
+    /// The factors of a matrix that no preconditioner can be built from. `None` where that is not so, or where they cost too much.
+    pub(super) fn direct_without_diagonal(&self, matrix: &Arc<Matrix>) -> Result<Option<Direct>> {
+        if !self.lacks_diagonal(matrix)? {
+            return Ok(None);
+        }
+        self.context.log(LogLevel::Info, || "a row has no diagonal entry: ordering the matrix".to_string());
+        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
+        let precision = precision.unwrap_or(Precision::F64);
+        let fallback = Fallback { matrix: Arc::clone(matrix), precision, factors: Factors::NotNeeded };
+        Ok(match self.factors(&fallback)? {
+            Factors::Kept(direct) => Some(*direct),
+            _ => None,
+        })
     }
 
     /// Factorises new values, if there are factors of the old ones. Where that fails, the Krylov method is the next to try.

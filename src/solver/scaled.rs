@@ -4,7 +4,6 @@
 //! large or small is multiplied by another one, so that its largest element is about 1. Multiplications by powers of two
 //! do not round, so the solution is that of the other system.
 
-pub(super) use crate::matrix::units::units;
 use crate::scalar::{Precision, Scalar};
 
 /// Exponents of two in a format.
@@ -47,6 +46,7 @@ pub fn power<T: Scalar>(k: i32) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matrix::units::units;
 
     #[test]
     fn inner_products_of_safe_systems_are_normal_numbers() {
@@ -54,7 +54,7 @@ mod tests {
             for of_a in [-250, 0, 250] {
                 let (r, z) = (power::<f64>(e), power::<f64>(e - of_a));
                 // At the tolerance both are smaller by 1e-12.
-                assert!(is_safe::<f64>(r) && units(Precision::F64, power(of_a)) == 0);
+                assert!(is_safe::<f64>(r) && units(Precision::F64, false, power(of_a)) == 0);
                 assert!((r * r * 1e-24).is_normal() && (r * z * 1e-24).is_normal(), "{e} {of_a}");
             }
         }
@@ -64,7 +64,8 @@ mod tests {
     fn extreme_systems_are_scaled_to_the_size_of_one() {
         for size in [5e-324, 1e-300, 1e-160, 1e154, 1e300] {
             assert!(!is_safe::<f64>(size));
-            let (b, a) = (size * power::<f64>(shift::<f64>(size)), size * power::<f64>(units(Precision::F64, size)));
+            let (b, a) =
+                (size * power::<f64>(shift::<f64>(size)), size * power::<f64>(units(Precision::F64, false, size)));
             assert!((1e-23..2.0).contains(&b) && (1e-23..2.0).contains(&a), "{size:e}: {b:e} {a:e}");
         }
         assert!(

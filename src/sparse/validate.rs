@@ -129,8 +129,7 @@ fn row_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> DiagonalDefect {
     let name = i as i64 + i64::from(a.base);
     let diagonal = a.row_range(i).find(|k| a.col(*k) == i);
     let error = |what: &str| -> Error {
-        let wanted =
-            "AMG, FSAI and Jacobi need a non-zero diagonal entry in every row, solver.preconditioner none does not";
+        let wanted = "AMG, FSAI and Jacobi need a non-zero diagonal entry in every row; solver.preconditioner none and solver.type direct do not";
         Error::new(crate::error::Status::MatrixValues, format!("row {name} has {what}; {wanted}"))
     };
     match diagonal {

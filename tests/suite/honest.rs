@@ -215,6 +215,65 @@ fn a_matrix_without_a_diagonal_is_solved_without_amg() {
     }
 }
 
+/// The factors are those of `solver.type` direct; options that name a preconditioner are respected.
+#[test]
+fn auto_factorises_a_saddle_point() {
+    let n = 40;
+    let mut t: Vec<_> = (0..n).flat_map(|i| [(i, i, 2.0), (i, (i + 1) % n, -0.5)]).collect();
+    t.extend((0..n / 4).flat_map(|i| [(n + i, 4 * i, 1.0), (4 * i, n + i, 1.0)]));
+    let rows = n + n / 4;
+    let a = Csr::from_triplets(rows, rows, &t).unwrap();
+    let first: Vec<f64> = a.values.clone();
+    let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+    for device in all_devices() {
+        let mut solver = set_up(device, &matrix, &[]).unwrap();
+        assert_eq!(solver.option("solver.type").unwrap(), "direct", "{device}");
+        for scale in [1.0, 3.0] {
+            let values: Vec<f64> = first.iter().map(|v| v * scale).collect();
+            matrix.update_values(values.into()).unwrap();
+            solver.update().unwrap();
+            let mut x = vec![0.0; rows];
+            assert_eq!(solver.solve(&vec![1.0; rows], &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+            assert!(residual(&matrix, &x) < 1e-8, "{device}");
+        }
+        let context = Context::new(device).unwrap();
+        let estimate = Solver::memory_estimate(&context, &matrix, &Config::new(), true).unwrap();
+        assert!(context.gpu().is_some() || estimate >= solver.report().bytes, "{device}: {estimate}");
+        let named = set_up(device, &matrix, &[("solver.preconditioner", "amg")]).err().unwrap();
+        assert!(named.message.contains("row 40 has no diagonal entry"), "{named}");
+    }
+}
+
+/// A preconditioner may be built from a matrix in any units, and a hierarchy computed in f32 from values that f32 cannot hold.
+#[test]
+fn other_matrices_and_set_up_in_f32_work_in_any_units() {
+    let iterations = |device: &str, scale: f64, setup: &str| {
+        let matrix = problem("poisson5:20");
+        let mut other = gallery::parse("poisson5:20").unwrap();
+        other.matrix.values.iter_mut().for_each(|v| *v *= scale);
+        let other = Arc::new(other.into_matrix().unwrap());
+        let mut config = Config::new();
+        config.set_str("precision.setup", setup).unwrap();
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+        let system = if setup == "f32" { &other } else { &matrix };
+        solver.set_preconditioner_matrix(Some(&other).filter(|_| setup == "f64"));
+        solver.setup(Some(system)).unwrap_or_else(|error| panic!("{device} {scale:e}: {error}"));
+        let mut x = vec![0.0; matrix.rows()];
+        let status = solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap();
+        assert_eq!(status, Status::Success, "{device} {scale:e} {setup}");
+        assert!(residual(system, &x) <= 1e-8, "{device} {scale:e} {setup}");
+        solver.report().solves[0].iterations
+    };
+    for device in all_devices() {
+        for setup in ["f64", "f32"] {
+            let expected = iterations(device, 1.0, setup);
+            for scale in [1e-290, 1e-60, 1e60, 1e290] {
+                assert_eq!(iterations(device, scale, setup), expected, "{device} {scale:e} {setup}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_preset_solves_on_every_device() {
     for device in all_devices() {

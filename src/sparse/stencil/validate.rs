@@ -81,7 +81,7 @@ impl<T: Scalar> SharedStencil<T> {
 
     fn diagonal_defect(&self) -> DiagonalDefect {
         let what = |text: String| {
-            let wanted = "AMG needs a non-zero diagonal entry in every row, solver.preconditioner none does not";
+            let wanted = "AMG needs a non-zero diagonal entry in every row; solver.preconditioner none and solver.type direct do not";
             Some(Error::new(Status::MatrixValues, format!("{text}; {wanted}")))
         };
         let Some(centre) = self.pattern.find([0; 3]) else {
