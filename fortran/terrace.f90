@@ -77,6 +77,9 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_VERSION_MINOR = 1
   integer(c_int32_t), parameter, public :: TERRACE_VERSION_PATCH = 0
   integer(c_int32_t), parameter, public :: TERRACE_LAST = -1
+  integer(c_int32_t), parameter, public :: TERRACE_SUM = 0
+  integer(c_int32_t), parameter, public :: TERRACE_MIN = 1
+  integer(c_int32_t), parameter, public :: TERRACE_MAX = 2
   integer(c_int32_t), parameter, public :: TERRACE_F64 = 0
   integer(c_int32_t), parameter, public :: TERRACE_F32 = 1
   integer(c_int32_t), parameter, public :: TERRACE_F16 = 2
@@ -122,6 +125,12 @@ module terrace
   end type
   type, public :: terrace_report
     type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! The table of functions of include/terrace.h.
+  type, bind(c), public :: terrace_communicator
+    type(c_ptr) :: user
+    type(c_funptr) :: rank, size, send, receive, wait_all, all_reduce, all_gather, barrier, duplicate, revoke, free
   end type
 
   abstract interface
@@ -174,9 +183,9 @@ module terrace
   public :: terrace_version, terrace_status_name, terrace_status_sentence, terrace_last_error, terrace_text
   public :: terrace_context_create, terrace_context_set_threads, terrace_context_get_threads, terrace_context_set_log
   public :: terrace_context_set_stream, terrace_context_synchronize, terrace_context_set_memory_limit, terrace_context_get_memory
-  public :: terrace_context_raise_panic
+  public :: terrace_context_raise_panic, terrace_context_set_communicator, terrace_threads_communicator
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
-  public :: terrace_matrix_create_stencil, terrace_matrix_set_grid
+  public :: terrace_matrix_create_stencil, terrace_matrix_set_grid, terrace_matrix_create_csr_distributed
   public :: terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates, terrace_matrix_set_functions
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_get_arrays
@@ -222,6 +231,17 @@ module terrace
     module procedure create_csr_i64_i32_f32
     module procedure create_csr_i64_i64_f64
     module procedure create_csr_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_csr_distributed
+    module procedure create_distributed_i32_i32_f64
+    module procedure create_distributed_i32_i32_f32
+    module procedure create_distributed_i32_i64_f64
+    module procedure create_distributed_i32_i64_f32
+    module procedure create_distributed_i64_i32_f64
+    module procedure create_distributed_i64_i32_f32
+    module procedure create_distributed_i64_i64_f64
+    module procedure create_distributed_i64_i64_f32
   end interface
 
   interface terrace_matrix_create_bsr
@@ -585,6 +605,42 @@ module terrace
       type(c_ptr), value :: matrix
       integer(c_int32_t), value :: count
       type(c_ptr), value :: functions
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_threads_communicator(size, ranks) &
+        result(outcome) bind(c, name='terrace_threads_communicator')
+      import
+      integer(c_int32_t), value :: size
+      type(c_ptr), value :: ranks
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_communicator(context, communicator) &
+        result(outcome) bind(c, name='terrace_context_set_communicator')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: communicator
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_csr_distributed(context, total_rows, first_row, rows, offset_type, row_offsets, &
+        column_type, columns, value_type, values, base, flags, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_csr_distributed')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: total_rows
+      integer(c_int64_t), value :: first_row
+      integer(c_int64_t), value :: rows
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
       integer(c_int32_t) :: outcome
     end function
 
@@ -1349,6 +1405,21 @@ contains
     call conclude(c_context_set_stream(context%handle, stream), status)
   end subroutine
 
+  ! Collective. `communicator` is c_loc of a terrace_communicator, or c_null_ptr.
+  subroutine terrace_context_set_communicator(context, communicator, status)
+    type(terrace_context), intent(in) :: context
+    type(c_ptr), intent(in) :: communicator
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_set_communicator(context%handle, communicator), status)
+  end subroutine
+
+  ! Ranks that are threads of this process, one for each element of `ranks`.
+  subroutine terrace_threads_communicator(ranks, status)
+    type(terrace_communicator), intent(out), target :: ranks(:)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_threads_communicator(int(size(ranks), c_int32_t), c_loc(ranks)), status)
+  end subroutine
+
   subroutine terrace_context_synchronize(context, status)
     type(terrace_context), intent(in) :: context
     integer(c_int32_t), intent(out), optional :: status
@@ -1646,6 +1717,240 @@ contains
       outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
         TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
       matrix%borrows = is_true(borrow)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! Collective: the rows of this rank of a square matrix with total_rows rows; they are copied. What is wrong here must be an error
+  ! on the other ranks, too, so that it is left to the library, which gets no arrays then.
+  recursive subroutine create_distributed_i32_i32_f64(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, &
+      TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i32_i32_f32(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, &
+      TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i32_i64_f64(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, &
+      TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i32_i64_f32(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, &
+      TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i64_i32_f64(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, &
+      TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i64_i32_f32(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, &
+      TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i64_i64_f64(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, &
+      TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_distributed_i64_i64_f32(context, total_rows, first_row, row_offsets, columns, values, matrix, &
+      status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. min(size(columns, kind=c_int64_t), size(values, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_csr_distributed(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, &
+      TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     end if
     call conclude(outcome, status)
   end subroutine

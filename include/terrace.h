@@ -51,6 +51,22 @@
  *   update_anew                    1 when the last update set up anew from the level after these on, else 0
  *   preconditioner_age             changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place
  *   setup_place                    where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it
+ *   ranks                          ranks that have rows of the matrix; 1 without a communicator
+ *   rank_rows_min                  the fewest rows of the matrix on a rank; 0 without ranks
+ *   rank_rows_mean                 the mean of the rows of the matrix on a rank; 0 without ranks
+ *   rank_rows_max                  the most rows of the matrix on a rank; 0 without ranks
+ *   rank_nonzeros_min              the fewest stored values of these rows; 0 without ranks
+ *   rank_nonzeros_mean             the mean of the stored values of these rows; 0 without ranks
+ *   rank_nonzeros_max              the most stored values of these rows; 0 without ranks
+ *   rank_halo_min                  the fewest elements that a rank receives for a product with the matrix; 0 without ranks
+ *   rank_halo_mean                 the mean of the elements that a rank receives for a product with the matrix; 0 without ranks
+ *   rank_halo_max                  the most elements that a rank receives for a product with the matrix; 0 without ranks
+ *   rank_neighbours_min            the fewest ranks that it receives them from; 0 without ranks
+ *   rank_neighbours_mean           the mean of the ranks that it receives them from; 0 without ranks
+ *   rank_neighbours_max            the most ranks that it receives them from; 0 without ranks
+ *   rank_bytes_min                 the fewest bytes that the library holds on a rank after set-up; 0 without ranks
+ *   rank_bytes_mean                the mean of the bytes that the library holds on a rank after set-up; 0 without ranks
+ *   rank_bytes_max                 the most bytes that the library holds on a rank after set-up; 0 without ranks
  *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
  *   setup_coarsen_seconds          choice of coarse unknowns
@@ -179,6 +195,21 @@
 #define TERRACE_LAST (-1)
 
 /**
+ * The sum of numbers.
+ */
+#define TERRACE_SUM 0
+
+/**
+ * The smallest number.
+ */
+#define TERRACE_MIN 1
+
+/**
+ * The largest number.
+ */
+#define TERRACE_MAX 2
+
+/**
  * An algebraic multigrid hierarchy that is set up for a matrix. It uses the threads and the log of its context.
  */
 typedef struct terrace_amg terrace_amg;
@@ -245,6 +276,133 @@ typedef int32_t terrace_type;
  * How a matrix takes its arrays: bits of `TERRACE_COPY`, `TERRACE_BORROW` and `TERRACE_SORTED`, joined with `|`.
  */
 typedef uint32_t terrace_matrix_flags;
+
+/**
+ * Gives the rank or the number of ranks.
+ */
+typedef int32_t (*terrace_rank_callback)(void *user);
+
+/**
+ * Begins to send a message. The bytes stay until `wait_all` of the request has returned.
+ */
+typedef int32_t (*terrace_send_callback)(void *user,
+                                         const void *data,
+                                         size_t bytes,
+                                         int32_t to,
+                                         int32_t tag,
+                                         void **request);
+
+/**
+ * Begins to receive a message of so many bytes, which are written when `wait_all` of the request returns.
+ */
+typedef int32_t (*terrace_receive_callback)(void *user,
+                                            void *data,
+                                            size_t bytes,
+                                            int32_t from,
+                                            int32_t tag,
+                                            void **request);
+
+/**
+ * Waits for all of these requests.
+ */
+typedef int32_t (*terrace_wait_all_callback)(void *user, int32_t count, void **requests);
+
+/**
+ * Reduces each of `count` numbers over all ranks, by `TERRACE_SUM`, `TERRACE_MIN` or `TERRACE_MAX`.
+ */
+typedef int32_t (*terrace_all_reduce_callback)(void *user,
+                                               const int64_t *own,
+                                               int64_t *all,
+                                               int32_t count,
+                                               int32_t operation);
+
+/**
+ * Gathers the bytes of all ranks: those of rank r are `lengths[r]` and go to `all + offsets[r]`.
+ */
+typedef int32_t (*terrace_all_gather_callback)(void *user,
+                                               const void *own,
+                                               size_t bytes,
+                                               void *all,
+                                               const size_t *lengths,
+                                               const size_t *offsets);
+
+/**
+ * Returns when every rank has called it.
+ */
+typedef int32_t (*terrace_barrier_callback)(void *user);
+
+/**
+ * Makes a communicator of the same ranks, whose messages do not meet those of this one, in `copy`, which is a
+ * `terrace_communicator *`.
+ */
+typedef int32_t (*terrace_duplicate_callback)(void *user, void *copy);
+
+/**
+ * Ends the use of a communicator, or makes it fail on all ranks.
+ */
+typedef void (*terrace_end_callback)(void *user);
+
+/**
+ * Communication of the ranks of a program, as a table of functions. `include/terrace_mpi.h` fills it for an MPI communicator,
+ * `terrace_threads_communicator` for the threads of one process. Each function gets `user`. Where a function returns a number other than 0,
+ * the call of the library fails with `TERRACE_ERROR_CALLBACK`, and the communicator is of no more use; nothing is aborted.
+ *
+ * The functions are called on the thread that called the library; with a context of several threads, those of set-up on one of these, while
+ * the caller waits. No two are called at a time, but for `free`. `send`, `receive` and `wait_all` concern two ranks; messages
+ * between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke` and `free` are
+ * collective: every rank calls them, in the same order.
+ */
+typedef struct {
+    /**
+     * Handed to each function as it is.
+     */
+    void *user;
+    /**
+     * This rank, from 0 on.
+     */
+    terrace_rank_callback rank;
+    /**
+     * The number of ranks.
+     */
+    terrace_rank_callback size;
+    /**
+     * Begins to send.
+     */
+    terrace_send_callback send;
+    /**
+     * Begins to receive.
+     */
+    terrace_receive_callback receive;
+    /**
+     * Waits for messages.
+     */
+    terrace_wait_all_callback wait_all;
+    /**
+     * Reduces numbers.
+     */
+    terrace_all_reduce_callback all_reduce;
+    /**
+     * Gathers bytes.
+     */
+    terrace_all_gather_callback all_gather;
+    /**
+     * Waits for all ranks.
+     */
+    terrace_barrier_callback barrier;
+    /**
+     * Makes another communicator.
+     */
+    terrace_duplicate_callback duplicate;
+    /**
+     * Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later. NULL where that cannot be
+     * done; a failure on one rank may then leave the others waiting.
+     */
+    terrace_end_callback revoke;
+    /**
+     * Frees what `user` leads to.
+     */
+    terrace_end_callback free;
+} terrace_communicator;
 
 /**
  * Order of the values of a stencil: `TERRACE_BY_OFFSET` or `TERRACE_BY_CELL`.
@@ -766,6 +924,7 @@ terrace_status terrace_matrix_update_values(terrace_context *context,
  * - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+ * `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
@@ -785,6 +944,7 @@ terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
  * - `coordinates`: host, or in the memory of the context's GPU: `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+ * `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_coordinates(terrace_context *context,
@@ -804,13 +964,82 @@ terrace_status terrace_matrix_set_coordinates(terrace_context *context,
  * - `count`: how many functions there are, 1 to 64; 0 removes functions that were given before, and the rest is not used.
  * - `functions`: host, or in the memory of the context's GPU: an element for every scalar row, from 0 to `count` - 1; copied.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
  * context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_functions(terrace_context *context,
                                             terrace_matrix *matrix,
                                             int32_t count,
                                             const int32_t *functions);
+
+/**
+ * Makes communicators whose ranks are threads of this process: for tests, and for programs without MPI. Each rank is used by one thread, with
+ * a context of its own; see `terrace_context_set_communicator`.
+ *
+ * - `size`: number of ranks, 1 to 1024.
+ * - `ranks`: host, `size` tables, written on success. Free each with its `free` function when contexts no longer need it.
+ *
+ * What a rank that was freed would have had to answer fails on the others with `TERRACE_ERROR_CALLBACK`.
+ *
+ * Returns at once. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`; their sentence is read with
+ * `terrace_last_error(NULL, ...)` on the same thread. May be called from any thread.
+ */
+terrace_status terrace_threads_communicator(int32_t size,
+                                            terrace_communicator *ranks);
+
+/**
+ * Makes a context that of one rank of a communicator. Collective: every rank calls it. What is made from the context later may be spread over
+ * the ranks.
+ *
+ * - `context`: not NULL, on the host.
+ * - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
+ *
+ * Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
+ * `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a context on a GPU), `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
+ * thread at a time for each context.
+ */
+terrace_status terrace_context_set_communicator(terrace_context *context,
+                                                const terrace_communicator *communicator);
+
+/**
+ * Makes a square matrix of which each rank has contiguous rows, those of rank 0 first. Collective: every rank of the context's communicator
+ * calls it, and where it fails on one it fails on all. A rank may have no rows.
+ *
+ * - `context`: not NULL, with a communicator (`terrace_context_set_communicator`); the matrix keeps using that.
+ * - `total_rows`: rows, and columns, of the whole matrix; the same on all ranks. Preconditioners need at most 2147483647.
+ * - `first_row`: the first row of this rank, counted from `base`.
+ * - `rows`: rows of this rank, 0 or more.
+ * - `offset_type`, `row_offsets`: as in `terrace_matrix_create_csr`, for the rows of this rank: the first offset is `base`.
+ * - `column_type`, `columns`: the columns in the whole matrix, counted from `base`, `TERRACE_I32` or `TERRACE_I64`.
+ * - `value_type`, `values`: the values, in the same format on all ranks.
+ * - `base`: 0 or 1.
+ * - `flags`: as in `terrace_matrix_create_csr`; `TERRACE_BORROW` concerns the values, and pattern arrays are copied in any case.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * A solver that is set up with it is collective in set-up, update and solve, with vectors that hold the rows of this rank. Results have the
+ * same bits for any number of ranks. What is not there over ranks is refused with `TERRACE_ERROR_UNSUPPORTED`; `docs/distributed.md` has a
+ * list. `terrace_matrix_get_size` gives the rows of this rank and the columns of the whole. `terrace_matrix_update_values` takes the values of
+ * this rank, and is not collective.
+ *
+ * Returns when the ranks agree. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (no
+ * communicator), `TERRACE_ERROR_SIZE_MISMATCH` (rows of the ranks that do not make up the matrix), `TERRACE_ERROR_MATRIX_STRUCTURE`,
+ * `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (the communicator failed), `TERRACE_ERROR_OUT_OF_MEMORY`. A
+ * sentence of another rank begins with "rank". One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_csr_distributed(terrace_context *context,
+                                                     int64_t total_rows,
+                                                     int64_t first_row,
+                                                     int64_t rows,
+                                                     terrace_type offset_type,
+                                                     const void *row_offsets,
+                                                     terrace_type column_type,
+                                                     const void *columns,
+                                                     terrace_type value_type,
+                                                     const void *values,
+                                                     int32_t base,
+                                                     terrace_matrix_flags flags,
+                                                     terrace_matrix **matrix);
 
 /**
  * Makes a matrix on a logically rectangular grid from a stencil, without any index. Everything that takes a matrix takes this one. AMG on it is
@@ -861,7 +1090,7 @@ terrace_status terrace_matrix_create_stencil(terrace_context *context,
  *
  * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
  * `TERRACE_ERROR_MATRIX_STRUCTURE` (the sentence names the first row that couples cells which are not neighbours),
- * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ * `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_grid(terrace_context *context,
                                        terrace_matrix *matrix,
@@ -881,7 +1110,7 @@ terrace_status terrace_matrix_set_grid(terrace_context *context,
  * dense tiles of 4 x 4, like those of elasticity, on its matrix cores, where each sum is a chain of fused multiplications and additions in f64, in the order of
  * `left`'s columns. Those are the same bits every time, and differ from the host's by rounding. Returns when the product is computed, or, with a
  * stream of the caller's, when that is under way on the stream. Errors:
- * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the factors may be shared.
  */
 terrace_status terrace_matrix_multiply(terrace_context *context,
@@ -896,7 +1125,7 @@ terrace_status terrace_matrix_multiply(terrace_context *context,
  * - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
  * - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
  *
- * Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+ * Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
  * each context; the matrix may be shared.
  */
 terrace_status terrace_matrix_transpose(terrace_context *context,
@@ -1502,9 +1731,11 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  * - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
  *   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
  *
+ * With a matrix of `terrace_matrix_create_csr_distributed` it is collective: every rank calls it, with the same options.
+ *
  * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
  * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_setup(terrace_solver *solver,
@@ -1516,9 +1747,11 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
  *
  * - `solver`: not NULL.
  *
+ * Over ranks it is collective, and a set-up with the new values.
+ *
  * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
- * have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
+ * have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator),
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_update(terrace_solver *solver);
@@ -1531,6 +1764,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  *
  * Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
  * hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
+ *
+ * Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
  *
  * Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
  * set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of

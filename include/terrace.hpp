@@ -479,6 +479,13 @@ public:
         finish(terrace_context_set_stream(get(), stream), result);
     }
 
+    /// Makes the context that of one rank of a communicator, which is duplicated; nullptr makes it one without ranks. Collective: every rank
+    /// calls it (terrace_context_set_communicator). `include/terrace_mpi.h` has the same for an MPI_Comm. Errors: TERRACE_ERROR_NULL_ARGUMENT,
+    /// TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_UNSUPPORTED on a GPU, TERRACE_ERROR_CALLBACK, TERRACE_ERROR_OUT_OF_MEMORY.
+    void set_communicator(const terrace_communicator *communicator, status &result TERRACE_OR_THROW) {
+        finish(terrace_context_set_communicator(get(), communicator), result);
+    }
+
     /// Waits for everything that the objects of the context have begun on its device (terrace_context_synchronize). Errors: what failed
     /// there.
     void synchronize(status &result TERRACE_OR_THROW) { finish(terrace_context_synchronize(get()), result); }
@@ -495,6 +502,31 @@ public:
         finish(terrace_context_get_memory(get(), &m.used, &m.peak, &m.limit), result);
         return m;
     }
+};
+
+/// Communicators whose ranks are threads of this process, one for each rank; freed with this object (terrace_threads_communicator). Each is given
+/// to a context of its own, by the thread that uses that.
+class thread_ranks {
+public:
+    /// Of so many ranks (terrace_threads_communicator). Errors: TERRACE_ERROR_INVALID_ARGUMENT.
+    explicit thread_ranks(std::int32_t size, status &result TERRACE_OR_THROW)
+        : ranks_(static_cast<std::size_t>(size > 0 ? size : 0), terrace_communicator()) {
+        const terrace_status code = terrace_threads_communicator(size, ranks_.data());
+        if (code != TERRACE_SUCCESS) ranks_.clear();
+        detail::conclude(code, result);
+    }
+    thread_ranks(const thread_ranks &) = delete;
+    thread_ranks &operator=(const thread_ranks &) = delete;
+    ~thread_ranks() {
+        for (terrace_communicator &rank : ranks_) rank.free(rank.user);
+    }
+
+    /// How many ranks, and the communicator of one.
+    std::size_t size() const noexcept { return ranks_.size(); }
+    const terrace_communicator *operator[](std::size_t rank) const noexcept { return &ranks_[rank]; }
+
+private:
+    std::vector<terrace_communicator> ranks_;
 };
 
 /// How a matrix takes its arrays.
@@ -537,6 +569,40 @@ public:
     static matrix csr(const context &on, index_array row_offsets, index_array columns, value_array values,
                       status &result TERRACE_OR_THROW) {
         return make(on, 1, false, row_offsets, columns, values, layout(), result);
+    }
+
+    /// The rows of this rank of a square matrix. Collective: every rank of the context's communicator calls it
+    /// (terrace_matrix_create_csr_distributed).
+    ///
+    /// - `total_rows`: rows of all ranks. `first_row`: the first of this rank, counted from `how.base`.
+    /// - `row_offsets`: of the rows of this rank. `columns`: those of the whole matrix. All arrays are on the host.
+    ///
+    /// Errors, on every rank: as csr(), TERRACE_ERROR_NOT_SET_UP without a communicator, TERRACE_ERROR_CALLBACK.
+    static matrix csr_distributed(const context &on, std::int64_t total_rows, std::int64_t first_row, index_array row_offsets,
+                                  index_array columns, value_array values, const layout &how,
+                                  status &result TERRACE_OR_THROW) {
+        matrix made(detail::logs::of(on));
+        const bool has_offsets = row_offsets.size > 0 && row_offsets.data;
+        const std::int64_t needed = has_offsets ? detail::entries(row_offsets, how.base) : 0;
+        const bool borrows = (how.flags & TERRACE_BORROW) != 0;
+        // What is wrong here must be an error on the other ranks, too, so that it is left to the library.
+        const bool fits = has_offsets && columns.size >= needed && values.size >= needed && !(borrows && values.is_temporary);
+        made.borrows_ = borrows;
+        made.create(
+            [&](terrace_matrix **out) {
+                return terrace_matrix_create_csr_distributed(on.get(), total_rows, first_row, row_offsets.size - 1, row_offsets.type,
+                                                             fits ? row_offsets.data : nullptr, columns.type, columns.data,
+                                                             values.type, values.data, how.base, how.flags, out);
+            },
+            result);
+        if (fits)
+            made.measure(on);
+        else if (borrows && values.is_temporary)
+            refuse_temporary(on, "values", result);
+        else
+            refuse_size(on, columns.size < needed ? "columns" : "values", columns.size < needed ? columns.size : values.size, needed,
+                        result);
+        return made;
     }
 
     /// A matrix from compressed sparse rows of square blocks (terrace_matrix_create_bsr).

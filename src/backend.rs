@@ -50,6 +50,23 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn status(&self) -> Result<()> {
         Ok(())
     }
+    /// Whether each of several ranks has a part of every vector. Reductions are then collective, and do not depend on the
+    /// parts.
+    fn is_distributed(&self) -> bool {
+        false
+    }
+    /// How many of the `n` elements of a vector of a level are here.
+    fn local(&self, n: usize) -> usize {
+        n
+    }
+    /// Elements on all ranks of a vector of the finest level, of which `n` are here.
+    fn whole(&self, n: usize) -> usize {
+        n
+    }
+    /// Whether it is so on any rank.
+    fn any(&self, here: bool) -> bool {
+        here
+    }
     /// A vector of `n` zeros.
     fn zeros<T: Number>(&self, n: usize) -> Result<Self::Buffer<T>>;
     /// x = value.

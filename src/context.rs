@@ -1,15 +1,18 @@
 //! A context: device, threads and log. There is no global state.
 
+use crate::comm::Communicator;
 pub use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, excerpt, fail};
 use crate::gpu::Gpu;
+use crate::sync::lock;
 pub use crate::threads::{LogLevel, LogSink, Threads};
 pub(crate) use crate::threads::{is_worker, most_threads};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 struct Inner {
     device: DeviceKind,
     threads: Threads,
+    communicator: Mutex<Option<Arc<dyn Communicator>>>,
 }
 
 /// A handle to a device, its threads and its log. Clones share them. Several threads may use one at the same time, each
@@ -60,7 +63,7 @@ impl Context {
         };
         let gpu =
             opened.map_err(|error| Error::new(error.status, format!("device \"{quoted}\": {}", error.message)))?;
-        let inner = Inner { device: kind, threads: Threads::new(threads)? };
+        let inner = Inner { device: kind, threads: Threads::new(threads)?, communicator: Mutex::new(None) };
         Ok(Context { inner: Arc::new(inner), gpu })
     }
 
@@ -79,6 +82,42 @@ impl Context {
     pub(crate) fn with_own_scratch(&self) -> Result<Context> {
         let gpu = self.gpu.as_ref().map(Gpu::with_own_scratch).transpose()?;
         Ok(Context { inner: Arc::clone(&self.inner), gpu })
+    }
+
+    /// Collective: makes this context that of one rank of a communicator, which is duplicated, or with `None` of none. For
+    /// matrices that are made after it.
+    pub fn set_communicator(&self, communicator: Option<&dyn Communicator>) -> Result<()> {
+        let own = match communicator {
+            None => None,
+            Some(_) if self.gpu.is_some() => {
+                return fail!(
+                    Unsupported,
+                    "the context is on a GPU, and ranks work on the host in this version; make the context with the device \"host\""
+                );
+            }
+            Some(given) => {
+                let (rank, size) = (given.rank(), given.size());
+                if rank >= size {
+                    return fail!(
+                        InvalidArgument,
+                        "the communicator has rank {rank} of {size}; ranks are 0 to size - 1"
+                    );
+                }
+                let own = given.duplicate()?;
+                own.barrier()?;
+                Some(own)
+            }
+        };
+        *lock(self.inner.communicator.lock()) = own;
+        Ok(())
+    }
+
+    /// The communicator of this context.
+    pub(crate) fn communicator(&self) -> Result<Arc<dyn Communicator>> {
+        match &*lock(self.inner.communicator.lock()) {
+            Some(communicator) => Ok(Arc::clone(communicator)),
+            None => fail!(NotSetUp, "the context has no communicator; call terrace_context_set_communicator before"),
+        }
     }
 
     /// Changes the number of threads. Results do not depend on it.

@@ -24,6 +24,7 @@ pub mod amg;
 pub mod backend;
 #[doc(hidden)]
 pub mod capi;
+pub mod comm;
 pub mod components;
 pub mod config;
 pub mod context;

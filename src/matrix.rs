@@ -4,6 +4,7 @@ mod changes;
 mod couplings;
 mod device_arrays;
 mod device_storage;
+mod distributed;
 mod functions;
 mod import;
 mod near_null_space;
@@ -28,6 +29,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use stencil_storage::StencilStorage;
 
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
+pub(crate) use distributed::DistributedRows;
+pub use distributed::GivenRows;
 pub(crate) use functions::GivenFunctions;
 pub(crate) use import::Import;
 pub use operator::MatrixBackend;
@@ -124,6 +127,8 @@ pub struct Matrix {
     changes: Mutex<Changes>,
     /// Copies in SpMV formats.
     operators: Mutex<Vec<KeptOperator>>,
+    /// Of a matrix over ranks, whose storage has the rows of this rank.
+    distributed: Option<Arc<DistributedRows>>,
 }
 
 /// A matrix or its transpose.
@@ -174,6 +179,7 @@ impl Matrix {
             diagonal,
             changes,
             operators,
+            distributed: None,
         }
     }
 
@@ -267,6 +273,7 @@ impl Matrix {
 
     /// A copy of this matrix in the memory of the context's GPU, which works with it there alone.
     pub fn to_device(&self, context: &Context) -> Result<Matrix> {
+        self.check_not_distributed("a copy on a GPU")?;
         let Some(gpu) = context.gpu() else {
             return fail!(InvalidArgument, "a matrix cannot be copied to a device by a context on the host");
         };

@@ -30,7 +30,7 @@ impl<B: StorageFactory, T: Scalar> NullSpace<B, T> {
         matrix: Option<&Matrix>,
     ) -> Result<Option<NullSpace<B, T>>> {
         let vectors = match (name, matrix.and_then(Matrix::near_null_space)) {
-            ("constant", _) => try_vec(rows, 1.0)?,
+            ("constant", _) => try_vec(backend.whole(rows), 1.0)?,
             ("near_null_space", Some(space)) => try_copy(&space.vectors)?,
             ("near_null_space", None) => {
                 return fail!(
@@ -41,7 +41,7 @@ impl<B: StorageFactory, T: Scalar> NullSpace<B, T> {
             }
             _ => return Ok(None),
         };
-        let basis = orthonormal(host, rows, vectors)?;
+        let basis = orthonormal(host, backend.whole(rows), vectors)?;
         let basis = basis.into_iter().map(|v| backend.array(v)).collect::<Result<_>>()?;
         Ok(Some(NullSpace { basis, b: backend.zeros(rows)?, rows }))
     }
@@ -49,12 +49,12 @@ impl<B: StorageFactory, T: Scalar> NullSpace<B, T> {
     /// Fails when `a` does not map the vectors to zero. An error in a vector stays in every solution, so the tolerance is the square root of the unit
     /// roundoff.
     pub fn check(&self, backend: &B, a: &dyn Operator<B, T>) -> Result<()> {
-        let n = self.rows;
+        let n = backend.whole(self.rows);
         let mut x = try_vec(n, T::ZERO)?;
         for (i, x) in x.iter_mut().enumerate() {
             *x = if hash(i, 0).is_multiple_of(2) { T::ONE } else { -T::ONE };
         }
-        let (x, mut y) = (backend.array(x)?, backend.zeros(n)?);
+        let (x, mut y) = (backend.array(x)?, backend.zeros(self.rows)?);
         a.apply(T::ONE, &x, T::ZERO, &mut y)?;
         let random = backend.norm(&y) / (n as f64).sqrt();
         let stored = if a.precision() == Precision::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };

@@ -20,6 +20,8 @@ impl Matrix {
 
     /// The same by a method of choice, which the host has not.
     pub fn multiply_by(&self, context: &Context, other: &Matrix, method: ProductMethod) -> Result<Matrix> {
+        self.check_not_distributed("a product of matrices")?;
+        other.check_not_distributed("a product of matrices")?;
         if self.cols() != other.rows() {
             let (cols, rows) = (self.cols(), other.rows());
             return fail!(
@@ -50,6 +52,7 @@ impl Matrix {
 
     /// The transpose, columns ascending in each row.
     pub fn transpose(&self, context: &Context) -> Result<Matrix> {
+        self.check_not_distributed("the transpose")?;
         with_precision!(self.precision(), T => match context.gpu() {
             Some(gpu) if gpu::IS_BUILT => on_device(gpu, || transpose::transpose(gpu, &self.device::<T>(gpu)?)),
             _ => {
@@ -83,6 +86,7 @@ impl Matrix {
 
     /// y = alpha A x + beta y for vectors on the host; y is not read when beta is 0.
     pub fn apply<T: Scalar>(&self, context: &Context, alpha: f64, x: &[T], beta: f64, y: &mut [T]) -> Result<()> {
+        self.check_not_distributed("a product with a vector")?;
         assert!(x.len() == self.cols() && y.len() == self.rows());
         if let Some(gpu) = context.gpu().filter(|_| gpu::IS_BUILT) {
             return self.apply_for_host(context, gpu, Side::Plain, (alpha, x), (beta, y));
@@ -101,6 +105,7 @@ impl Matrix {
         beta: f64,
         y: &mut [T],
     ) -> Result<()> {
+        self.check_not_distributed("a product with a vector")?;
         assert!(x.len() == self.rows() && y.len() == self.cols());
         if let Some(gpu) = context.gpu().filter(|_| gpu::IS_BUILT) {
             return self.apply_for_host(context, gpu, Side::Transposed, (alpha, x), (beta, y));

@@ -17,6 +17,7 @@ use crate::amg::plan::Plan;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
+use crate::host::distributed::Distribution;
 use crate::matrix::{GivenFunctions, Matrix};
 use crate::report::Report;
 use crate::sparse::NearNullSpace;
@@ -104,6 +105,8 @@ pub struct Inverse {
     /// The exponent of that power. The inverse of the other matrix is then multiplied by it; not in a solver, where a factor does not matter.
     units: i32,
     in_solver: bool,
+    /// The ranks of which each has its rows; every rank has all of the matrix.
+    over: Option<Arc<Distribution>>,
 }
 
 /// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
@@ -117,7 +120,8 @@ fn own_matrix(context: &Context, matrix: &Arc<Matrix>, config: &Config, rescales
 impl Inverse {
     /// Sets it up for a square matrix.
     pub(crate) fn setup(method: Method, context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Inverse> {
-        Inverse::setup_with(method, &context.with_own_scratch()?, matrix, config, (false, true))
+        matrix.check_not_distributed(&format!("{} by itself", method.name()))?;
+        Inverse::setup_with(method, &context.with_own_scratch()?, matrix, config, (false, true), None)
     }
 
     /// As [`Inverse::setup`], for a solver of the library, with the scratch of its handle. `rescales` for a matrix that the solver has not put
@@ -129,7 +133,18 @@ impl Inverse {
         config: &Config,
         rescales: bool,
     ) -> Result<Inverse> {
-        Inverse::setup_with(method, context, matrix, config, (true, rescales))
+        Inverse::setup_with(method, context, matrix, config, (true, rescales), None)
+    }
+
+    /// Collective: the same for a matrix of which every rank has all rows. Each keeps its rows of the inverse.
+    pub(crate) fn setup_over_ranks(
+        method: Method,
+        context: &Context,
+        matrix: &Arc<Matrix>,
+        config: &Config,
+        over: &Arc<Distribution>,
+    ) -> Result<Inverse> {
+        Inverse::setup_with(method, context, matrix, config, (true, false), Some(over))
     }
 
     fn setup_with(
@@ -138,10 +153,16 @@ impl Inverse {
         matrix: &Arc<Matrix>,
         config: &Config,
         (in_solver, rescales): (bool, bool),
+        over: Option<&Arc<Distribution>>,
     ) -> Result<Inverse> {
         config.check_device(context.device())?;
         method.check(context, matrix)?;
-        let config = &defaults::effective(Some(method), context, matrix, config, in_solver)?;
+        let mut config = defaults::effective(Some(method), context, matrix, config, in_solver)?;
+        if over.is_some() {
+            // Levels are stored without blocks.
+            config.set_str("amg.smoother.diagonal", "point")?;
+        }
+        let config = &config;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let changes = matrix.changes(context)?;
         let (own, units) = own_matrix(context, matrix, config, rescales)?;
@@ -153,7 +174,7 @@ impl Inverse {
             functions: functions.clone(),
             plan: None,
         };
-        let built = build(method, &builder, None)?;
+        let built = build(method, &builder, None, over)?;
         let mut inverse = Inverse {
             method,
             context: context.clone(),
@@ -170,6 +191,7 @@ impl Inverse {
             rescales,
             units: if in_solver { 0 } else { units },
             in_solver,
+            over: over.cloned(),
         };
         inverse.work = inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
@@ -224,7 +246,7 @@ impl Inverse {
             functions: self.functions.clone(),
             plan: None,
         };
-        self.built = build(self.method, &builder, Some(&*self.built.data))?;
+        self.built = build(self.method, &builder, Some(&*self.built.data), self.over.as_ref())?;
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         self.promotions.clear();
@@ -259,7 +281,7 @@ impl Inverse {
             functions: self.functions.clone(),
             plan: Some(plan),
         };
-        self.built = build(self.method, &builder, Some(&*self.built.data))?;
+        self.built = build(self.method, &builder, Some(&*self.built.data), self.over.as_ref())?;
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         let which = match level {
@@ -278,9 +300,10 @@ impl Inverse {
         &self.matrix
     }
 
-    /// Scalar rows.
+    /// Scalar rows; over ranks those of this rank.
     pub fn rows(&self) -> usize {
-        self.matrix.rows()
+        let rows = self.matrix.rows();
+        self.over.as_ref().map_or(rows, |over| over.own(rows).len())
     }
 
     /// The value of an option as the last set-up used it.

@@ -1,5 +1,6 @@
 //! Report of set-up and solve: a snapshot, read by key. The C ABI, JSON and the printed summary use one table.
 
+use crate::comm::Spread;
 use crate::context::Context;
 use crate::error::Status;
 use crate::gpu::{Gpu, Usage};
@@ -194,6 +195,25 @@ pub struct Report {
     pub update_anew: bool,
     /// Changes of the values of the matrix since the last set-up or update.
     pub preconditioner_age: u64,
+    /// How a matrix is spread over ranks.
+    pub ranks: Option<RanksReport>,
+}
+
+/// How a matrix is spread over ranks.
+#[derive(Clone, Debug, Default)]
+pub struct RanksReport {
+    /// Number of ranks.
+    pub count: usize,
+    /// Rows of each.
+    pub rows: Spread,
+    /// Stored values of the rows of each.
+    pub nonzeros: Spread,
+    /// Elements that each receives for a product with the matrix.
+    pub halo: Spread,
+    /// Ranks that it receives them from.
+    pub neighbours: Spread,
+    /// Bytes that the library holds on each.
+    pub bytes: Spread,
 }
 
 /// What the index of a fact counts.
@@ -263,6 +283,22 @@ facts! {
     "update_anew", Whole, "1 when the last update set up anew from the level after these on, else 0", |r, i| Int(i64::from(r.update_anew));
     "preconditioner_age", Whole, "changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place", |r, i| Int(r.preconditioner_age as i64);
     "setup_place", Whole, "where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it", |r, i| Text(r.setup_place.clone());
+    "ranks", Whole, "ranks that have rows of the matrix; 1 without a communicator", |r, i| Int(r.ranks.as_ref().map_or(1, |k| k.count as i64));
+    "rank_rows_min", Whole, "the fewest rows of the matrix on a rank; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.rows.min));
+    "rank_rows_mean", Whole, "the mean of the rows of the matrix on a rank; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.rows.mean));
+    "rank_rows_max", Whole, "the most rows of the matrix on a rank; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.rows.max));
+    "rank_nonzeros_min", Whole, "the fewest stored values of these rows; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.nonzeros.min));
+    "rank_nonzeros_mean", Whole, "the mean of the stored values of these rows; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.nonzeros.mean));
+    "rank_nonzeros_max", Whole, "the most stored values of these rows; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.nonzeros.max));
+    "rank_halo_min", Whole, "the fewest elements that a rank receives for a product with the matrix; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.halo.min));
+    "rank_halo_mean", Whole, "the mean of the elements that a rank receives for a product with the matrix; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.halo.mean));
+    "rank_halo_max", Whole, "the most elements that a rank receives for a product with the matrix; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.halo.max));
+    "rank_neighbours_min", Whole, "the fewest ranks that it receives them from; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.neighbours.min));
+    "rank_neighbours_mean", Whole, "the mean of the ranks that it receives them from; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.neighbours.mean));
+    "rank_neighbours_max", Whole, "the most ranks that it receives them from; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.neighbours.max));
+    "rank_bytes_min", Whole, "the fewest bytes that the library holds on a rank after set-up; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.bytes.min));
+    "rank_bytes_mean", Whole, "the mean of the bytes that the library holds on a rank after set-up; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.bytes.mean));
+    "rank_bytes_max", Whole, "the most bytes that the library holds on a rank after set-up; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.bytes.max));
     "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
     "setup_coarsen_seconds", Whole, "choice of coarse unknowns", |r, i| Real(r.setup.get("coarsen"));
@@ -440,6 +476,19 @@ impl Report {
             let _ = write!(out, ", solve {:.4} s", self.solve.get("total"));
         }
         let _ = writeln!(out, ", {:.2} MiB, {} with {} threads", mebibytes(self.bytes), self.device, self.threads);
+        if let Some(ranks) = &self.ranks {
+            let told = |what: &str, of: &Spread| format!("{what} {} to {}, mean {:.0}", of.min, of.max, of.mean);
+            let _ = writeln!(
+                out,
+                "{} ranks: {}; {}; {}; {}; {}",
+                ranks.count,
+                told("rows", &ranks.rows),
+                told("nonzeros", &ranks.nonzeros),
+                told("halo", &ranks.halo),
+                told("neighbours", &ranks.neighbours),
+                told("bytes", &ranks.bytes)
+            );
+        }
         let Usage { used, peak, .. } = self.device_memory;
         if peak > 0 {
             let (used, peak) = (mebibytes(used), mebibytes(peak));

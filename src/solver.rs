@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::preconditioner::defaults::nonsymmetric;
 use crate::preconditioner::{Inverse, Method};
-use crate::report::{Phases, Report};
+use crate::report::{Phases, RanksReport, Report};
 use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 mod direct;
 mod estimate;
 mod fallback;
+mod over_ranks;
 mod parts;
 mod scaled;
 mod solve;
@@ -118,6 +119,8 @@ struct State {
     /// Changes of the matrix that the operator of the engine has taken over.
     changes: u64,
     transposed: Transposed,
+    /// Over ranks, how the matrix is spread over them.
+    ranks: Option<RanksReport>,
 }
 
 /// The engine on the context's backend.
@@ -221,6 +224,9 @@ impl Solver {
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
     pub fn setup(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
+        if let Some(rows) = matrix.and_then(|matrix| matrix.over_ranks()) {
+            return self.setup_over_ranks(matrix, rows);
+        }
         self.config.check_device(self.context.device())?;
         let rows = match (&self.operator, matrix) {
             (Some(user), None) => user.rows,
@@ -257,6 +263,9 @@ impl Solver {
         self.effective = self.effective_config(matrix)?;
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
+        if let Some(other) = &other {
+            other.check_not_distributed("a matrix for the preconditioner alone")?;
+        }
         if let Some(other) = other.as_ref().filter(|other| (other.rows(), other.cols()) != (rows, rows)) {
             let (others, cols) = (other.rows(), other.cols());
             return fail!(
@@ -299,7 +308,8 @@ impl Solver {
         self.phases.seconds.reserve(MAX_PHASES);
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();
-        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed });
+        let ranks = None;
+        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
         Ok(())
     }
 
@@ -348,6 +358,9 @@ impl Solver {
         };
         if matches!(state.engine, BackendEngine::Direct(_)) {
             return self.update_direct();
+        }
+        if let Some(matrix) = self.matrix_over_ranks() {
+            return self.setup(Some(&matrix));
         }
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
             let now = callers.units(&self.config)?;
@@ -488,6 +501,7 @@ impl Solver {
         if let Some(fallback) = &state.fallback {
             fallback.report(&mut report);
         }
+        report.ranks = state.ranks.clone();
         report.solve = self.phases.clone();
         report.solves = self.solves.to_reports()?;
         Ok(report)

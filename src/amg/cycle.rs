@@ -65,6 +65,8 @@ enum Guess {
 /// One level, whose vectors have precision `V`.
 pub(crate) struct Level<B: Backend, V: Number> {
     pub backend: B,
+    /// Rows, on all ranks.
+    pub rows: usize,
     /// The cycle that begins here.
     pub shape: Shape,
     pub a: Arc<dyn Operator<B, V>>,
@@ -171,7 +173,7 @@ impl<B: Backend, V: Number> Level<B, V> {
             Below::Sweeps(sweeps) => (sweeps - sweeps / 2, sweeps / 2),
         };
         out.push(LevelReport {
-            rows: self.a.rows(),
+            rows: self.rows * self.a.vectors(),
             nonzeros: self.nonzeros,
             bytes: self.a.bytes() + smoothers + vectors + own,
             format: self.a.format(),
@@ -205,6 +207,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         let n = a.rows();
         Ok(Some(Level {
             backend: self.backend.clone(),
+            rows: self.rows,
             shape: self.shape,
             a,
             smoother: self.smoother.clone(),
@@ -417,6 +420,7 @@ mod tests {
         let smoother = Host::smoother::<f64, f64, f64>("l1_jacobi", &input).unwrap();
         let level = Level {
             backend: host.clone(),
+            rows: 2,
             shape: Shape::K,
             scratch: vec![vec![0.0; 2]; smoother.scratch().max(1)],
             smoother: Some(smoother.into()),

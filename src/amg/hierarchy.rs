@@ -197,8 +197,8 @@ impl Builder<'_> {
             // The hierarchy that is compared with the reference cycle is on the set-up backend. It is used if the solve phase runs there.
             let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);
             let top = match top.downcast::<Box<dyn Finest<B>>>() {
-                Ok(top) => *top,
-                Err(_) => Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases)?,
+                Ok(top) if !to.is_distributed() => *top,
+                _ => Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases)?,
             };
             return Ok(told(levels, top, plan, phases));
         }

@@ -5,7 +5,7 @@ use super::borrow::{Lent, copy};
 use super::terrace_type;
 use super::types::{Index, index, precision};
 use crate::context::Context;
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_collect};
 use crate::matrix::Values;
 use crate::par;
 use crate::scalar::Precision;
@@ -122,6 +122,11 @@ impl LentOffsets {
         entries((self.get(0), self.get(rows)), rows, cols, base)
     }
 
+    /// The offsets of so many rows, counted from 0.
+    pub fn counted_from_zero(&self, rows: usize, base: i32) -> Result<Vec<i64>> {
+        try_collect((0..=rows).map(|i| self.get(i) - i64::from(base)))
+    }
+
     pub fn keep(self, borrow: bool) -> Result<OffsetStorage> {
         Ok(match self {
             LentOffsets::I32(offsets) => OffsetStorage::I32(offsets.keep(borrow)?),
@@ -176,6 +181,14 @@ impl LentColumns {
         match self {
             LentColumns::I32(columns) => columns.as_slice().len(),
             LentColumns::I64(columns) => columns.as_slice().len(),
+        }
+    }
+
+    /// All columns, counted from 0.
+    pub fn counted_from_zero(&self, base: i32) -> Result<Vec<i64>> {
+        match self {
+            LentColumns::I32(columns) => copy(columns.as_slice(), |c| i64::from(c) - i64::from(base)),
+            LentColumns::I64(columns) => copy(columns.as_slice(), |c| c.saturating_sub(i64::from(base))),
         }
     }
 

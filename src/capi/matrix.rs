@@ -225,7 +225,7 @@ pub unsafe extern "C" fn terrace_matrix_get_size(
         // SAFETY: null or valid for a write, as the documentation asks.
         unsafe {
             Out::optional(rows).set(matrix.rows() as i64);
-            Out::optional(cols).set(matrix.cols() as i64);
+            Out::optional(cols).set(matrix.whole_cols() as i64);
             Out::optional(nonzeros).set(matrix.entries() as i64);
             Out::optional(block_size).set(matrix.block().rows as i32);
         }
@@ -291,6 +291,7 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
 /// - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+/// `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
@@ -306,16 +307,20 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
             matrix.remove_near_null_space();
             return Ok(());
         }
-        let dofs_per_node = one_to_eight("dofs_per_node", dofs_per_node)?;
-        let count = one_to_eight("count", count)?;
-        let len = matrix.rows() * count;
-        // SAFETY: `count` vectors of all rows, as the documentation asks.
-        let context = &context.state.context;
-        let vectors = unsafe { Lent::new(context, vectors.cast(), len, "vectors") }?;
-        let vectors = match vectors {
-            Lent::Fetched(vectors) => vectors,
-            Lent::Host(vectors) => context.run(len, || copy(vectors.as_slice(), |v| v))?,
+        let given = || {
+            let dofs_per_node = one_to_eight("dofs_per_node", dofs_per_node)?;
+            let count = one_to_eight("count", count)?;
+            let len = matrix.rows() * count;
+            let context = &context.state.context;
+            // SAFETY: `count` vectors of all rows, as the documentation asks.
+            let vectors = unsafe { Lent::new(context, vectors.cast(), len, "vectors") }?;
+            let vectors = match vectors {
+                Lent::Fetched(vectors) => vectors,
+                Lent::Host(vectors) => context.run(len, || copy(vectors.as_slice(), |v| v))?,
+            };
+            Ok((dofs_per_node, count, vectors))
         };
+        let (dofs_per_node, count, vectors) = matrix.agree(given())?;
         matrix.set_near_null_space(dofs_per_node, count, vectors)
     })
 }
@@ -330,6 +335,7 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
 /// - `coordinates`: host, or in the memory of the context's GPU: `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+/// `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_set_coordinates(
@@ -341,18 +347,21 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
 ) -> terrace_status {
     call!(context, |context| {
         let matrix = &required!(matrix).matrix;
-        if dimension != 2 && dimension != 3 {
-            return fail!(InvalidArgument, "dimension is {dimension}; accepted: 2 or 3");
-        }
-        let rows = matrix.rows();
-        if nodes.checked_mul(i64::from(dimension)) != Some(rows as i64) {
-            return fail!(
-                SizeMismatch,
-                "nodes is {nodes}; times the dimension {dimension} it must be the {rows} rows of the matrix"
-            );
-        }
-        // SAFETY: one coordinate for each row, as the documentation asks.
-        let coordinates = unsafe { Lent::new(&context.state.context, coordinates.cast(), rows, "coordinates") }?;
+        let given = || {
+            if dimension != 2 && dimension != 3 {
+                return fail!(InvalidArgument, "dimension is {dimension}; accepted: 2 or 3");
+            }
+            let rows = matrix.rows();
+            if nodes.checked_mul(i64::from(dimension)) != Some(rows as i64) {
+                return fail!(
+                    SizeMismatch,
+                    "nodes is {nodes}; times the dimension {dimension} it must be the {rows} rows of the matrix"
+                );
+            }
+            // SAFETY: one coordinate for each row, as the documentation asks.
+            unsafe { Lent::new(&context.state.context, coordinates.cast(), rows, "coordinates") }
+        };
+        let coordinates = matrix.agree(given())?;
         matrix.set_coordinates(dimension as usize, coordinates.as_slice())
     })
 }
@@ -367,7 +376,8 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
 /// - `count`: how many functions there are, 1 to 64; 0 removes functions that were given before, and the rest is not used.
 /// - `functions`: host, or in the memory of the context's GPU: an element for every scalar row, from 0 to `count` - 1; copied.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK` (the communicator of a matrix over ranks, where each rank gives what belongs to its rows, in a collective call),
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
 /// context; no other call may use the matrix meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_set_functions(
@@ -382,12 +392,16 @@ pub unsafe extern "C" fn terrace_matrix_set_functions(
             matrix.remove_functions();
             return Ok(());
         }
-        let Ok(count) = usize::try_from(count) else {
-            return fail!(InvalidArgument, "count is {count}; accepted: 0 to {MAX_FUNCTIONS}");
+        let given = || {
+            let Ok(count) = usize::try_from(count) else {
+                return fail!(InvalidArgument, "count is {count}; accepted: 0 to {MAX_FUNCTIONS}");
+            };
+            // SAFETY: one function for each row, as the documentation asks.
+            let functions =
+                unsafe { Lent::<i32>::new(&context.state.context, functions.cast(), matrix.rows(), "functions") }?;
+            Ok((count, functions))
         };
-        // SAFETY: one function for each row, as the documentation asks.
-        let functions =
-            unsafe { Lent::<i32>::new(&context.state.context, functions.cast(), matrix.rows(), "functions") }?;
+        let (count, functions) = matrix.agree(given())?;
         matrix.set_functions(count, functions.as_slice())
     })
 }

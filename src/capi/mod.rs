@@ -14,6 +14,7 @@ mod borrow;
 mod boundary;
 #[cfg(test)]
 mod caller_stream_tests;
+mod communicator;
 mod config;
 mod context;
 mod device;
@@ -35,6 +36,7 @@ mod types;
 mod vector;
 
 pub use amg::*;
+pub use communicator::*;
 pub use config::*;
 pub use context::*;
 pub use device::*;

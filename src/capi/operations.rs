@@ -24,7 +24,7 @@ use std::ffi::c_void;
 /// dense tiles of 4 x 4, like those of elasticity, on its matrix cores, where each sum is a chain of fused multiplications and additions in f64, in the order of
 /// `left`'s columns. Those are the same bits every time, and differ from the host's by rounding. Returns when the product is computed, or, with a
 /// stream of the caller's, when that is under way on the stream. Errors:
-/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the factors may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_multiply(
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn terrace_matrix_multiply(
 /// - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
 /// - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
 ///
-/// Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+/// Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
 /// each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_transpose(
@@ -87,6 +87,7 @@ pub unsafe extern "C" fn terrace_matrix_apply(
 ) -> terrace_status {
     call!(context, |context| {
         let matrix = &required!(matrix).matrix;
+        matrix.check_not_distributed("a product with a vector")?;
         // SAFETY: arrays of these lengths, as the documentation asks.
         unsafe { product(&context.state.context, matrix, Side::Plain, vector_type, (alpha, x), (beta, y)) }
     })
@@ -115,6 +116,7 @@ pub unsafe extern "C" fn terrace_matrix_apply_transposed(
 ) -> terrace_status {
     call!(context, |context| {
         let matrix = &required!(matrix).matrix;
+        matrix.check_not_distributed("a product with a vector")?;
         // SAFETY: arrays of these lengths, as the documentation asks.
         unsafe { product(&context.state.context, matrix, Side::Transposed, vector_type, (alpha, x), (beta, y)) }
     })
@@ -150,6 +152,7 @@ pub unsafe extern "C" fn terrace_matrix_get_arrays(
 ) -> terrace_status {
     call!(context, |context| {
         let (context, matrix) = (&context.state.context, &required!(matrix).matrix);
+        matrix.check_not_distributed("a copy of the arrays")?;
         if base != 0 && base != 1 {
             return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
         }

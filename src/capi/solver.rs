@@ -216,9 +216,11 @@ pub unsafe extern "C" fn terrace_solver_get_option(
 /// - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
 ///   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
 ///
+/// With a matrix of `terrace_matrix_create_csr_distributed` it is collective: every rank calls it, with the same options.
+///
 /// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
 /// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
-/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_setup(
@@ -237,9 +239,11 @@ pub unsafe extern "C" fn terrace_solver_setup(
 ///
 /// - `solver`: not NULL.
 ///
+/// Over ranks it is collective, and a set-up with the new values.
+///
 /// Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
 /// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
-/// have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
+/// have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator),
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
@@ -256,6 +260,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 ///
 /// Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
 /// hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
+///
+/// Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
 ///
 /// Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
 /// set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of
@@ -409,12 +415,31 @@ unsafe fn solve(
     let state = &solver.state;
     let mut solver = solver.solver.enter("solver")?;
     let Some(rows) = solver.rows() else { return not_set_up() };
-    let guess = types::guess(guess)?;
-    let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
-    let Some(len) = len else {
-        return fail!(InvalidArgument, "count is {count}; accepted: 1 or more right-hand sides that memory can hold");
+    let ready = || {
+        let guess = types::guess(guess)?;
+        let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
+        let Some(len) = len else {
+            return fail!(
+                InvalidArgument,
+                "count is {count}; accepted: 1 or more right-hand sides that memory can hold"
+            );
+        };
+        let precision = precision("vector_type", vector_type)?;
+        if solver.is_over_ranks() {
+            if count > 1 {
+                return fail!(
+                    Unsupported,
+                    "count is {count}; accepted over ranks: 1, in a call for each right-hand side"
+                );
+            }
+            // SAFETY: arrays of so many elements, by this function's contract.
+            with_precision!(precision, T => unsafe { vectors::<T>(b, x, len) }.map(|_| ()))?;
+        }
+        Ok((guess, len, precision))
     };
-    let status = with_precision!(precision("vector_type", vector_type)?, T => {
+    let ready = ready();
+    let (guess, len, precision) = solver.agree(ready)?;
+    let status = with_precision!(precision, T => {
         // SAFETY: arrays of `count` times `rows` elements, by this function's contract.
         match unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
             Some((b, x)) => match side {

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn terrace_matrix_create_stencil(
 ///
 /// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
 /// `TERRACE_ERROR_MATRIX_STRUCTURE` (the sentence names the first row that couples cells which are not neighbours),
-/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
+/// `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_set_grid(
     context: *mut terrace_context,

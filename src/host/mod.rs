@@ -13,6 +13,7 @@ pub mod dense;
 pub mod diagonal;
 pub mod dilu;
 pub mod direct;
+pub mod distributed;
 pub mod eigenvalue;
 pub mod extended_i;
 pub mod fsai;
@@ -63,18 +64,32 @@ pub mod two_stage;
 pub mod vector;
 
 use crate::threads::Threads;
+use distributed::Distribution;
 pub(crate) use matrix::{HostMatrix, HostPattern};
+use std::sync::Arc;
 
-/// The CPU, with threads.
+/// The CPU, with threads; perhaps one of several ranks.
 #[derive(Clone)]
 pub struct Host {
     threads: Threads,
+    /// The ranks that have the other parts of vectors.
+    over: Option<Arc<Distribution>>,
 }
 
 impl Host {
     /// These threads, such as those of a context.
     pub fn new(threads: &impl AsRef<Threads>) -> Host {
-        Host { threads: threads.as_ref().clone() }
+        Host { threads: threads.as_ref().clone(), over: None }
+    }
+
+    /// The same as one of several ranks.
+    pub(crate) fn over(&self, over: &Arc<Distribution>) -> Host {
+        Host { threads: self.threads.clone(), over: Some(Arc::clone(over)) }
+    }
+
+    /// The same without the other ranks.
+    pub(crate) fn alone(&self) -> Host {
+        Host { threads: self.threads.clone(), over: None }
     }
 
     /// Runs `work` on the threads; inline when already there, or when it is too little.

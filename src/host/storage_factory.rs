@@ -2,19 +2,27 @@
 
 use super::Host;
 use super::dense::Dense;
+use super::distributed::{Replicated, own_rows};
 use super::operator::Stored;
 use super::sparse_direct::SparseInverse;
 use super::stencil::gauss_seidel::StencilColours;
 use super::stencil::product::StencilOperator;
 use super::stencil::transfer::TransferOperator;
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
-use crate::error::Result;
+use crate::comm::unavailable;
+use crate::error::{Result, try_copy};
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
 
+/// What to use instead of a smoother that is not there over ranks.
+const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
+
 impl StorageFactory for Host {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
-        Ok(values)
+        match &self.over {
+            Some(over) => try_copy(&values[over.own(values.len())]),
+            None => Ok(values),
+        }
     }
 
     fn matrix<S: Number, X: Number, Y: Number>(
@@ -23,6 +31,9 @@ impl StorageFactory for Host {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        if let Some(over) = &self.over {
+            return Ok(Box::new(own_rows(&self.alone(), over, &matrix, sums)?));
+        }
         let stored = match columns {
             Columns::Shared => Stored::new(self, matrix),
             Columns::Compact => Stored::compact(self, matrix)?,
@@ -34,16 +45,22 @@ impl StorageFactory for Host {
     fn stencil<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedStencil<S>,
-        _: Sums,
+        sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        if self.over.is_some() {
+            return self.matrix(matrix.to_rows()?, Columns::Shared, sums);
+        }
         Ok(Box::new(StencilOperator::new(self, matrix)))
     }
 
     fn grid_transfer<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedTransfer<S>,
-        _: Sums,
+        sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        if self.over.is_some() {
+            return self.matrix(matrix.to_rows()?, Columns::Shared, sums);
+        }
         Ok(Box::new(TransferOperator::new(self, matrix)))
     }
 
@@ -51,19 +68,36 @@ impl StorageFactory for Host {
         &self,
         matrix: ColouredStencil<S>,
     ) -> std::result::Result<Box<dyn Colours<Host, V>>, ColouredStencil<S>> {
+        if self.over.is_some() {
+            return Err(matrix);
+        }
         Ok(Box::new(StencilColours::new(matrix)))
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
+        if let Some(over) = &self.over {
+            let inner = Box::new(Dense::new(&self.alone(), n, values));
+            return Ok(Box::new(Replicated::new(over, n, inner)?));
+        }
         Ok(Box::new(Dense::new(self, n, values)))
     }
 
     fn factorised<T: Scalar, V: Number>(&self, a: &SharedCsr<T>) -> Result<Option<Box<dyn Operator<Host, V>>>> {
         let inverse = SparseInverse::new(&a.view())?;
-        Ok(inverse.map(|inverse| Box::new(inverse) as Box<dyn Operator<Host, V>>))
+        let inverse = inverse.map(|inverse| Box::new(inverse) as Box<dyn Operator<Host, V>>);
+        match (inverse, &self.over) {
+            (Some(inverse), Some(over)) => {
+                let inverse = Replicated::new(over, a.view().scalar_rows(), inverse)?;
+                Ok(Some(Box::new(inverse)))
+            }
+            (inverse, _) => Ok(inverse),
+        }
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Host, V>>> {
+        if self.over.is_some() {
+            return unavailable("a smoother that goes through the unknowns one after the other", SMOOTHERS);
+        }
         Ok(Box::new(matrix))
     }
 }

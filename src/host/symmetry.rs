@@ -26,6 +26,15 @@ fn weight((x_i, y_i): (f64, f64), (x_j, y_j): (f64, f64)) -> f64 {
 
 /// The sums over a square matrix.
 pub fn symmetry<T: Scalar>(a: &CsrView<'_, T>) -> Result<Symmetry> {
+    at(a, |i| i, |j| j)
+}
+
+/// The sums over rows of a square matrix, with the numbers of its rows and columns there.
+pub fn at<T: Scalar>(
+    a: &CsrView<'_, T>,
+    row: impl Fn(usize) -> usize + Sync,
+    column: impl Fn(usize) -> usize + Sync,
+) -> Result<Symmetry> {
     let (rows, cols) = (a.block.rows, a.block.cols);
     let parts = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut sum = Symmetry::default();
@@ -33,7 +42,7 @@ pub fn symmetry<T: Scalar>(a: &CsrView<'_, T>) -> Result<Symmetry> {
             for k in a.row_range(i) {
                 let j = a.col(k);
                 for (e, v) in a.block_at(k).iter().enumerate() {
-                    add(&mut sum, i * rows + e / cols, j * cols + e % cols, v.to_f64());
+                    add(&mut sum, row(i) * rows + e / cols, column(j) * cols + e % cols, v.to_f64());
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::arnoldi::HostArnoldiBasis;
 use super::bicgstab_step::HostBicgstabStep;
 use super::cg_step::HostCgStep;
+use super::distributed::sum::ReproducibleSum;
 use super::multivector::WithProducts;
 use super::multivector_step::{self, Diagonal};
 use super::simd::MAX_BLOCK;
@@ -12,6 +13,8 @@ use crate::error::{Result, try_vec};
 use crate::par;
 use crate::range::Range;
 use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
+use crate::sync::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
@@ -35,6 +38,26 @@ impl Backend for Host {
             SliceMut::F64(x) => AnyMut::F64(x),
             SliceMut::F32(x) => AnyMut::F32(x),
         }
+    }
+
+    fn status(&self) -> Result<()> {
+        self.over.as_ref().map_or(Ok(()), |over| over.ranks.status())
+    }
+
+    fn is_distributed(&self) -> bool {
+        self.over.is_some()
+    }
+
+    fn local(&self, n: usize) -> usize {
+        self.over.as_ref().map_or(n, |over| over.own(n).len())
+    }
+
+    fn whole(&self, n: usize) -> usize {
+        self.over.as_ref().map_or(n, |over| over.rows())
+    }
+
+    fn any(&self, here: bool) -> bool {
+        self.over.as_ref().map_or(here, |over| over.any(here))
     }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Vec<T>> {
@@ -202,7 +225,7 @@ impl Backend for Host {
                 peak.fetch_max(largest, Ordering::Relaxed);
             });
         });
-        Some(f64::from_bits(peak.into_inner()))
+        Some(self.largest(f64::from_bits(peak.into_inner())))
     }
 
     fn range_factor(&self) -> Result<f64> {
@@ -244,11 +267,14 @@ impl Backend for Host {
                 peak.fetch_max(largest, Ordering::Relaxed);
             });
         });
-        f64::from_bits(peak.into_inner())
+        self.largest(f64::from_bits(peak.into_inner()))
     }
 
     fn dot<T: Number>(&self, x: &[T], y: &[T]) -> f64 {
         assert_eq!(x.len(), y.len());
+        if let Some(over) = &self.over {
+            return over.sum(&self.reproducible_dot(x, y));
+        }
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
     }
 
@@ -322,6 +348,25 @@ pub(super) fn dot_piece<T: Number>(x: &[T], y: &[T]) -> f64 {
 }
 
 impl Host {
+    /// The largest of a number of each rank.
+    fn largest(&self, here: f64) -> f64 {
+        self.over.as_ref().map_or(here, |over| over.max(here))
+    }
+
+    /// The part of this rank of an inner product. Pieces are added in any order.
+    fn reproducible_dot<T: Number>(&self, x: &[T], y: &[T]) -> ReproducibleSum {
+        let total = Mutex::new(ReproducibleSum::default());
+        self.run(x.len(), || {
+            par::for_each_range(x.len(), par::GRAIN, |range| {
+                let mut piece = ReproducibleSum::default();
+                let pairs = x[range.clone()].iter().zip(&y[range]);
+                piece.add_products(pairs.map(|(x, y)| (x.to_f64(), y.to_f64())));
+                lock(total.lock()).merge(&piece);
+            });
+        });
+        lock(total.into_inner())
+    }
+
     /// p = D r + β p; p is not read when β is 0.
     fn update_direction<V: Number, S: Number>(&self, d: &[S], r: &[V], beta: f64, p: &mut [V]) {
         if beta == 0.0 {

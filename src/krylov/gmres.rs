@@ -30,7 +30,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
 
     /// As `new`, flexible or not.
     pub(super) fn with_flexibility(backend: &B, n: usize, m: usize, flexible: bool) -> Result<Self> {
-        let m = m.min(n.max(1));
+        let m = m.min(backend.whole(n).max(1));
         Ok(Gmres {
             basis: backend.arnoldi_basis(n, m, flexible)?,
             w: backend.zeros(n)?,

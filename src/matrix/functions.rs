@@ -17,11 +17,13 @@ impl Matrix {
     /// Names the unknown function that each scalar row belongs to, from 0 to `count` - 1. Classical coarsening and interpolation leave out
     /// couplings between functions, whatever the numbering of unknowns; see the option `amg.functions`. Takes effect at the next set-up.
     pub fn set_functions(&self, count: usize, functions: &[i32]) -> Result<()> {
+        let gathered = self.over_ranks().map(|rows| self.gathered_vectors(rows, 1, functions)).transpose()?;
+        let functions = gathered.as_deref().unwrap_or(functions);
         if !(1..=MAX_FUNCTIONS).contains(&count) {
             return fail!(InvalidArgument, "count is {count}; accepted: 1 to {MAX_FUNCTIONS} functions");
         }
-        if functions.len() != self.rows() {
-            let (given, rows) = (functions.len(), self.rows());
+        if functions.len() != self.whole_rows() {
+            let (given, rows) = (functions.len(), self.whole_rows());
             return fail!(SizeMismatch, "{given} functions were given; the matrix has {rows} rows");
         }
         let is_wrong = |function: &i32| usize::try_from(*function).is_err() || *function as usize >= count;

@@ -10,10 +10,15 @@ use std::sync::Arc;
 
 impl Matrix {
     /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
-    /// `dofs_per_node` consecutive rows belong to one node.
+    /// `dofs_per_node` consecutive rows belong to one node. Over ranks it is collective, as are the next one and
+    /// [`Matrix::set_functions`], with the rows of each rank.
     pub fn set_near_null_space(&self, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<()> {
+        let vectors = match self.over_ranks() {
+            Some(rows) => self.gathered_vectors(rows, count, &vectors)?,
+            None => vectors,
+        };
         self.check_nodes(dofs_per_node)?;
-        let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
+        let space = NearNullSpace::from_vectors(self.whole_rows(), dofs_per_node, count, vectors)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
         *lock(self.device_near_null_space.lock()) = None;
         Ok(())
@@ -22,8 +27,10 @@ impl Matrix {
     /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement
     /// unknowns per node in the same order: the near-null space is then made of the rigid-body modes.
     pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
+        let gathered = self.over_ranks().map(|rows| self.gathered_vectors(rows, 1, coordinates)).transpose()?;
+        let coordinates = gathered.as_deref().unwrap_or(coordinates);
         self.check_nodes(dimension)?;
-        let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
+        let space = NearNullSpace::rigid_body_modes(self.whole_rows(), dimension, coordinates)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
         *lock(self.device_near_null_space.lock()) = None;
         Ok(())
@@ -54,8 +61,8 @@ impl Matrix {
         if dofs_per_node == 0 || dofs_per_node > 8 {
             return fail!(InvalidArgument, "unknowns per node is {dofs_per_node}; accepted: 1 to 8");
         }
-        if !self.rows().is_multiple_of(dofs_per_node) {
-            let rows = self.rows();
+        let rows = self.whole_rows();
+        if !rows.is_multiple_of(dofs_per_node) {
             return fail!(
                 SizeMismatch,
                 "the matrix has {rows} rows, which {dofs_per_node} unknowns per node do not divide"

@@ -6,7 +6,9 @@ use crate::error::Result;
 use crate::gpu::setup::transpose::transpose;
 use crate::gpu::{Gpu, Narrower};
 use crate::host::Host;
+use crate::host::distributed::DistributedMatrix;
 use crate::scalar::{Scalar, Sums, with_precision};
+use std::sync::Arc;
 
 /// A backend on which a [`Matrix`] can be an operator.
 pub trait MatrixBackend: StorageFactory {
@@ -27,6 +29,12 @@ impl MatrixBackend for Host {
     type Narrower = ();
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Host, T>>> {
+        if let Some(rows) = matrix.over_ranks() {
+            let (host, halo) = (self.alone(), Arc::clone(&rows.halo));
+            return with_precision!(matrix.precision(), I => {
+                Ok(Box::new(DistributedMatrix::new(&host, halo, matrix.shared::<I>()?, Sums::Wide)?))
+            });
+        }
         with_precision!(matrix.precision(), I => {
             let stencil = if matrix.is_stencil() { matrix.shared_stencil::<I>()? } else { None };
             match stencil {

@@ -116,6 +116,7 @@ impl Matrix {
     /// Says that the unknowns of a matrix in rows are the cells of a grid, numbered with x fastest, so that multigrid for structured grids can be
     /// set up for it. Fails with the first row that couples cells which are not neighbours.
     pub fn set_grid(&self, grid: Grid) -> Result<()> {
+        self.check_not_distributed("a structured grid")?;
         let (structure, _) = self.copied()?;
         // Only the pattern is looked at.
         let values = try_vec(0, 0.0_f64)?;

@@ -37,6 +37,7 @@ impl Amg {
 
     /// The matrices of the levels that [`Amg::setup`] computes, finest first, for inspection.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
+        matrix.check_not_distributed("a look at the levels")?;
         let context = &context.with_own_scratch()?;
         let config = &defaults::effective(Some(Method::Amg), context, matrix, config, false)?;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());

@@ -29,6 +29,8 @@ impl Inverse {
         let watched = self.built.plan.is_narrow();
         let lost = match &mut self.built.levels {
             Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
+            // Messages are the affair of the thread that called; each operation finds its own way to the pool.
+            Levels::Host(top) if self.over.is_some() => host_cycle(&mut **top, b, x)?,
             Levels::Host(top) => self.context.run(self.work, || host_cycle(&mut **top, b, x))?,
         };
         if self.units != 0 {
@@ -174,7 +176,7 @@ impl Inverse {
     }
 
     fn check_lengths(&self, b: usize, x: usize) -> Result<()> {
-        let n = self.matrix.rows();
+        let n = self.rows();
         if b != n || x != n {
             return fail!(SizeMismatch, "b has {b} and x {x} elements; the preconditioner has {n} rows");
         }

@@ -8,11 +8,19 @@ use crate::backend::fsai::FsaiFactor;
 use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu};
 use crate::host::Host;
+use crate::host::distributed::Distribution;
 use crate::report::FsaiReport;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Sets up, or with data of an earlier set-up for the same pattern updates.
-pub(super) fn build(method: Method, builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> {
+/// Over ranks every rank computes all of it, and keeps its rows.
+pub(super) fn build(
+    method: Method,
+    builder: &Builder<'_>,
+    data: Option<&dyn SetupData>,
+    over: Option<&Arc<Distribution>>,
+) -> Result<Placed> {
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
     let mut placed = match context.gpu() {
@@ -29,7 +37,8 @@ pub(super) fn build(method: Method, builder: &Builder<'_>, data: Option<&dyn Set
             if builder.config.text("amg.setup") == "device" {
                 return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
             }
-            let (built, fsai) = build_on(method, builder, &host, &host, data, None)?;
+            let to = over.map_or(host.clone(), |over| host.over(over));
+            let (built, fsai) = build_on(method, builder, &host, &to, data, None)?;
             let Built { top, plan, data, renewal, phases, place } = built;
             Placed { levels: Levels::Host(top), multivectors: None, plan, data, renewal, phases, place, fsai }
         }

@@ -83,6 +83,7 @@ pub(crate) struct Held {
 
 /// Estimated bytes of an approximate inverse without a solver.
 pub(super) fn alone(method: Method, context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
+    matrix.check_not_distributed("an estimate of memory")?;
     let set_up = |context: &Context, sample: &Arc<Matrix>, config: &Config| {
         let report = Inverse::setup(method, context, sample, config)?.report();
         Ok(Held { report, fixed: 0, has_matrix: false })

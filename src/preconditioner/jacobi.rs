@@ -89,7 +89,7 @@ fn store<S: SetupOn<B>, B: Backend, T: Scalar>(
     let over = By::over(by.as_ref().filter(|_| S::SCALES_AT_ONCE));
     let exact = setup.inverse_diagonal(&setup.scaled(a, over, over)?, width, false, by.as_ref())?;
     let guarded = builder.config.choice("precision.residual_scaling").is_none();
-    let rows = a.scalar_rows();
+    let rows = to.local(a.scalar_rows());
     with_storage!(plan.of(LevelPart::Smoother, 0), N => {
         let checks = Mutex::new(setup.checks());
         let stored = setup.stored_array::<T, N>(&exact, 1.0, 0, &checks)?;

@@ -286,7 +286,7 @@ impl Solver {
         let engine = BackendEngine::Direct(Box::new(direct));
         let (matrix, transposed) = (matrix.cloned(), Transposed::default());
         let (scaled, inverse, fallback) = (None, None, None);
-        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed });
+        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed, ranks: None });
         Ok(true)
     }
 

@@ -19,6 +19,7 @@ impl Solver {
     /// is held then. On a GPU: the most device memory at one time, with copies of vectors of the host. From samples as
     /// [`Amg::memory_estimate`](crate::Amg::memory_estimate). Without callbacks, and without the factors of a solve that falls back to a factorisation.
     pub fn memory_estimate(context: &Context, matrix: &Arc<Matrix>, config: &Config, updates: bool) -> Result<usize> {
+        matrix.check_not_distributed("an estimate of memory")?;
         Solver::estimate(context, matrix, config, updates, None)
     }
 

@@ -41,6 +41,9 @@ impl Solver {
     ///
     /// The matrix is used as it is now; the preconditioner is that of the last set-up or update.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+        if let Some(matrix) = self.matrix_over_ranks() {
+            return self.solve_over_ranks(&matrix, b, x, guess);
+        }
         self.take_over_changes()?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_with(&mut state, b, x, guess);
@@ -63,7 +66,13 @@ impl Solver {
         result
     }
 
-    fn solve_with<T: Scalar>(&mut self, state: &mut State, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+    pub(super) fn solve_with<T: Scalar>(
+        &mut self,
+        state: &mut State,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+    ) -> Result<Status> {
         check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
@@ -152,7 +161,8 @@ impl Solver {
             if let Some(direct) = direct {
                 return solver.solve_one_direct(direct, (b, x), guess, report);
             }
-            let status = if solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some() {
+            let calls = solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some();
+            let status = if calls || parts.backend.is_distributed() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
                 one(solver, parts, inverse, b, x, guess, report)
             } else {
@@ -402,9 +412,10 @@ impl Solver {
             (None, Some(inverse)) => Some(inverse),
             (None, None) => None,
         };
-        let index = self.index;
-        let monitor = self.monitor.as_ref().map(|monitor| {
-            move |iteration: usize, residual: f64| monitor(Progress { right_hand_side: index, iteration, residual })
+        let (index, own) = (self.index, self.monitor.as_ref());
+        // Over ranks the monitor of one of them ends the solve of all.
+        let monitor = backend.any(own.is_some()).then_some(move |iteration: usize, residual: f64| {
+            backend.any(own.is_some_and(|own| own(Progress { right_hand_side: index, iteration, residual })))
         });
         let mut run = Run {
             backend,
@@ -505,7 +516,7 @@ pub(super) fn right_hand_sides(n: usize, length: usize) -> usize {
     length.checked_div(n).unwrap_or(1)
 }
 
-fn check_lengths(n: usize, b: usize, x: usize) -> Result<()> {
+pub(super) fn check_lengths(n: usize, b: usize, x: usize) -> Result<()> {
     if b != x || (n > 0 && !b.is_multiple_of(n)) {
         return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
     }

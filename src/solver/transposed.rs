@@ -49,6 +49,9 @@ impl Solver {
 
     /// Runs a solve in the solver for the transpose.
     fn transposed(&mut self, solve: impl FnOnce(&mut Solver) -> Result<Status>) -> Result<Status> {
+        if let Some(matrix) = self.matrix_over_ranks() {
+            matrix.check_not_distributed("a solve with the transposed matrix")?;
+        }
         let Some(mut state) = self.state.take() else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before solve_transposed");
         };

@@ -15,6 +15,7 @@ const SOURCES: &[&str] = &[
     "context",
     "device",
     "matrix",
+    "communicator",
     "stencil",
     "operations",
     "config",

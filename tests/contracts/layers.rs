@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("huge pages", &["huge_pages"]),
     ("errors, allocation", &["error"]),
     ("number formats and small helpers", &["scalar", "sync", "device_kind", "hash", "edit_distance"]),
-    ("ranges of formats, threads, parallel loops", &["range", "threads", "par"]),
+    ("ranges of formats, threads, parallel loops, ranks", &["range", "threads", "par", "comm"]),
     ("matrices, graphs, near-null spaces", &["sparse"]),
     ("16-bit storage, files", &["precision", "io"]),
     ("the contract of the backends", &["backend"]),

@@ -16,3 +16,4 @@ mod header;
 mod hypre;
 mod layers;
 mod petsc;
+mod ranks;

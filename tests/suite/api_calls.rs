@@ -242,6 +242,31 @@ impl World {
         let values: *const c_void = if self.random.once_in(40) { null() } else { system.values.as_ptr().cast() };
         let (i64_, i32_, f64_) = (TERRACE_I64, if self.random.once_in(50) { 77 } else { TERRACE_I32 }, TERRACE_F64);
         let mut handle = null_mut();
+        if self.random.once_in(8) {
+            let first = if self.random.once_in(10) { 1 } else { 0 };
+            let status = call!(
+                self,
+                terrace_matrix_create_csr_distributed(
+                    context,
+                    n as i64,
+                    first,
+                    rows,
+                    i64_,
+                    offsets,
+                    i32_,
+                    columns,
+                    f64_,
+                    values,
+                    base,
+                    flags,
+                    &mut handle
+                )
+            );
+            if status == 0 {
+                self.matrices.push(Matrix { handle, system });
+            }
+            return;
+        }
         // SAFETY: the arrays are as long as the sizes say, or a pointer is null.
         let status = unsafe {
             terrace_matrix_create_csr(
@@ -444,7 +469,22 @@ impl World {
         let len = if self.random.once_in(2) { text.len() } else { 0 };
         let (threads, code) = ([1, 2, 0, -1, 1_000_000][self.random.below(5)], [-3, 0, 5, -999][self.random.below(4)]);
         let message = if self.random.once_in(5) { null() } else { message.as_ptr() };
-        match self.random.below(10) {
+        match self.random.below(11) {
+            10 => {
+                // SAFETY: a table of null pointers is a value.
+                let mut table: terrace_communicator = unsafe { std::mem::zeroed() };
+                let size = self.random.below(3) as i32 - 1;
+                let has_table = call!(self, terrace_threads_communicator(size, &mut table)) == 0;
+                if self.random.once_in(5) {
+                    call!(self, terrace_context_set_communicator(context, null()));
+                }
+                let told = call!(self, terrace_context_set_communicator(context, &table));
+                if has_table {
+                    // SAFETY: the table was made above, and is not used again.
+                    unsafe { table.free.unwrap()(table.user) };
+                }
+                told
+            }
             0 => call!(self, terrace_context_get_memory(context, used, peak, limit)),
             1 => call!(self, terrace_context_get_threads(context, &mut number)),
             2 => call!(self, terrace_context_get_threads(context, null_mut())),

@@ -22,6 +22,7 @@ mod interface;
 mod matrix_market;
 mod null_space;
 mod precision;
+mod ranks;
 mod readers;
 mod several_right_hand_sides;
 mod solver;

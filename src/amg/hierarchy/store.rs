@@ -120,9 +120,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             }
         };
         let scratch = smoother.as_ref().map_or(1, |smoother| smoother.scratch().max(1));
-        let scratch = (0..scratch).map(|_| self.to.zeros(rows)).collect::<Result<_>>()?;
+        let scratch = (0..scratch).map(|_| self.to.zeros(a.rows())).collect::<Result<_>>()?;
         Ok(Level {
             backend: self.to.clone(),
+            rows,
             shape: Shape::from_name(&config.text("amg.cycle.type")),
             a: a.into(),
             smoother,

@@ -1,0 +1,267 @@
+//! `terrace_communicator`: the ranks of a caller's program, and a matrix of which each rank has rows.
+
+mod table;
+mod thread_table;
+
+use super::arrays::{LentColumns, LentOffsets, LentValues};
+use super::boundary::{Out, call, guard, null, out};
+use super::matrix::terrace_matrix;
+use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
+use super::{terrace_context, terrace_status};
+use crate::error::{Result, fail};
+use crate::matrix::{GivenRows, Matrix};
+use std::ffi::c_void;
+use std::sync::Arc;
+use table::Table;
+
+/// Gives the rank or the number of ranks.
+pub type terrace_rank_callback = Option<unsafe extern "C" fn(user: *mut c_void) -> i32>;
+
+/// Begins to send a message. The bytes stay until `wait_all` of the request has returned.
+pub type terrace_send_callback = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        data: *const c_void,
+        bytes: usize,
+        to: i32,
+        tag: i32,
+        request: *mut *mut c_void,
+    ) -> i32,
+>;
+
+/// Begins to receive a message of so many bytes, which are written when `wait_all` of the request returns.
+pub type terrace_receive_callback = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        data: *mut c_void,
+        bytes: usize,
+        from: i32,
+        tag: i32,
+        request: *mut *mut c_void,
+    ) -> i32,
+>;
+
+/// Waits for all of these requests.
+pub type terrace_wait_all_callback =
+    Option<unsafe extern "C" fn(user: *mut c_void, count: i32, requests: *mut *mut c_void) -> i32>;
+
+/// Reduces each of `count` numbers over all ranks, by `TERRACE_SUM`, `TERRACE_MIN` or `TERRACE_MAX`.
+pub type terrace_all_reduce_callback =
+    Option<unsafe extern "C" fn(user: *mut c_void, own: *const i64, all: *mut i64, count: i32, operation: i32) -> i32>;
+
+/// Gathers the bytes of all ranks: those of rank r are `lengths[r]` and go to `all + offsets[r]`.
+pub type terrace_all_gather_callback = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        own: *const c_void,
+        bytes: usize,
+        all: *mut c_void,
+        lengths: *const usize,
+        offsets: *const usize,
+    ) -> i32,
+>;
+
+/// Returns when every rank has called it.
+pub type terrace_barrier_callback = Option<unsafe extern "C" fn(user: *mut c_void) -> i32>;
+
+/// Makes a communicator of the same ranks, whose messages do not meet those of this one, in `copy`, which is a
+/// `terrace_communicator *`.
+pub type terrace_duplicate_callback = Option<unsafe extern "C" fn(user: *mut c_void, copy: *mut c_void) -> i32>;
+
+/// Ends the use of a communicator, or makes it fail on all ranks.
+pub type terrace_end_callback = Option<unsafe extern "C" fn(user: *mut c_void)>;
+
+/// The sum of numbers.
+pub const TERRACE_SUM: i32 = 0;
+/// The smallest number.
+pub const TERRACE_MIN: i32 = 1;
+/// The largest number.
+pub const TERRACE_MAX: i32 = 2;
+
+/// Communication of the ranks of a program, as a table of functions. `include/terrace_mpi.h` fills it for an MPI communicator,
+/// `terrace_threads_communicator` for the threads of one process. Each function gets `user`. Where a function returns a number other than 0,
+/// the call of the library fails with `TERRACE_ERROR_CALLBACK`, and the communicator is of no more use; nothing is aborted.
+///
+/// The functions are called on the thread that called the library; with a context of several threads, those of set-up on one of these, while
+/// the caller waits. No two are called at a time, but for `free`. `send`, `receive` and `wait_all` concern two ranks; messages
+/// between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke` and `free` are
+/// collective: every rank calls them, in the same order.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct terrace_communicator {
+    /// Handed to each function as it is.
+    pub user: *mut c_void,
+    /// This rank, from 0 on.
+    pub rank: terrace_rank_callback,
+    /// The number of ranks.
+    pub size: terrace_rank_callback,
+    /// Begins to send.
+    pub send: terrace_send_callback,
+    /// Begins to receive.
+    pub receive: terrace_receive_callback,
+    /// Waits for messages.
+    pub wait_all: terrace_wait_all_callback,
+    /// Reduces numbers.
+    pub all_reduce: terrace_all_reduce_callback,
+    /// Gathers bytes.
+    pub all_gather: terrace_all_gather_callback,
+    /// Waits for all ranks.
+    pub barrier: terrace_barrier_callback,
+    /// Makes another communicator.
+    pub duplicate: terrace_duplicate_callback,
+    /// Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later. NULL where that cannot be
+    /// done; a failure on one rank may then leave the others waiting.
+    pub revoke: terrace_end_callback,
+    /// Frees what `user` leads to.
+    pub free: terrace_end_callback,
+}
+
+/// Makes communicators whose ranks are threads of this process: for tests, and for programs without MPI. Each rank is used by one thread, with
+/// a context of its own; see `terrace_context_set_communicator`.
+///
+/// - `size`: number of ranks, 1 to 1024.
+/// - `ranks`: host, `size` tables, written on success. Free each with its `free` function when contexts no longer need it.
+///
+/// What a rank that was freed would have had to answer fails on the others with `TERRACE_ERROR_CALLBACK`.
+///
+/// Returns at once. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`; their sentence is read with
+/// `terrace_last_error(NULL, ...)` on the same thread. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_threads_communicator(size: i32, ranks: *mut terrace_communicator) -> terrace_status {
+    guard(None, || {
+        if !(1..=1024).contains(&size) {
+            return fail!(InvalidArgument, "size is {size}; accepted: 1 to 1024 ranks");
+        }
+        if ranks.is_null() {
+            return null("ranks");
+        }
+        for (rank, table) in thread_table::all(size as usize).into_iter().enumerate() {
+            // SAFETY: as many tables as there are ranks, as the documentation asks.
+            unsafe { ranks.add(rank).write(table) };
+        }
+        Ok(())
+    })
+}
+
+/// Makes a context that of one rank of a communicator. Collective: every rank calls it. What is made from the context later may be spread over
+/// the ranks.
+///
+/// - `context`: not NULL, on the host.
+/// - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
+///
+/// Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
+/// `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a context on a GPU), `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
+/// thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_context_set_communicator(
+    context: *mut terrace_context,
+    communicator: *const terrace_communicator,
+) -> terrace_status {
+    call!(context, |context| {
+        let context = &context.state.context;
+        // SAFETY: null or valid, as the documentation asks.
+        match unsafe { communicator.as_ref() } {
+            None => context.set_communicator(None),
+            // SAFETY: the functions are those that the documentation of the table describes.
+            Some(table) => context.set_communicator(Some(&*unsafe { Table::lent(table) }?)),
+        }
+    })
+}
+
+/// Makes a square matrix of which each rank has contiguous rows, those of rank 0 first. Collective: every rank of the context's communicator
+/// calls it, and where it fails on one it fails on all. A rank may have no rows.
+///
+/// - `context`: not NULL, with a communicator (`terrace_context_set_communicator`); the matrix keeps using that.
+/// - `total_rows`: rows, and columns, of the whole matrix; the same on all ranks. Preconditioners need at most 2147483647.
+/// - `first_row`: the first row of this rank, counted from `base`.
+/// - `rows`: rows of this rank, 0 or more.
+/// - `offset_type`, `row_offsets`: as in `terrace_matrix_create_csr`, for the rows of this rank: the first offset is `base`.
+/// - `column_type`, `columns`: the columns in the whole matrix, counted from `base`, `TERRACE_I32` or `TERRACE_I64`.
+/// - `value_type`, `values`: the values, in the same format on all ranks.
+/// - `base`: 0 or 1.
+/// - `flags`: as in `terrace_matrix_create_csr`; `TERRACE_BORROW` concerns the values, and pattern arrays are copied in any case.
+/// - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+///
+/// A solver that is set up with it is collective in set-up, update and solve, with vectors that hold the rows of this rank. Results have the
+/// same bits for any number of ranks. What is not there over ranks is refused with `TERRACE_ERROR_UNSUPPORTED`; `docs/distributed.md` has a
+/// list. `terrace_matrix_get_size` gives the rows of this rank and the columns of the whole. `terrace_matrix_update_values` takes the values of
+/// this rank, and is not collective.
+///
+/// Returns when the ranks agree. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (no
+/// communicator), `TERRACE_ERROR_SIZE_MISMATCH` (rows of the ranks that do not make up the matrix), `TERRACE_ERROR_MATRIX_STRUCTURE`,
+/// `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (the communicator failed), `TERRACE_ERROR_OUT_OF_MEMORY`. A
+/// sentence of another rank begins with "rank". One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_create_csr_distributed(
+    context: *mut terrace_context,
+    total_rows: i64,
+    first_row: i64,
+    rows: i64,
+    offset_type: terrace_type,
+    row_offsets: *const c_void,
+    column_type: terrace_type,
+    columns: *const c_void,
+    value_type: terrace_type,
+    values: *const c_void,
+    base: i32,
+    flags: terrace_matrix_flags,
+    matrix: *mut *mut terrace_matrix,
+) -> terrace_status {
+    call!(context, |context| {
+        let context = &context.state.context;
+        let borrow = flags & TERRACE_BORROW != 0;
+        let checked = || -> Result<(GivenRows, Out<*mut terrace_matrix>)> {
+            let out = out!(matrix);
+            if base != 0 && base != 1 {
+                return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
+            }
+            if flags & !(TERRACE_BORROW | TERRACE_SORTED) != 0 {
+                return fail!(
+                    InvalidArgument,
+                    "flags is {flags}; accepted: TERRACE_COPY or TERRACE_BORROW, with | TERRACE_SORTED"
+                );
+            }
+            let numbers = [total_rows, first_row - i64::from(base), rows];
+            for (name, number, most) in [
+                ("total_rows", numbers[0], i64::MAX >> 11),
+                ("first_row", numbers[1], numbers[0]),
+                ("rows", numbers[2], (numbers[0] - numbers[1]).min(i64::from(i32::MAX))),
+            ] {
+                if !(0..=most).contains(&number) {
+                    return fail!(InvalidArgument, "{name} is {number}, counted from 0; accepted: 0 to {most}");
+                }
+            }
+            let [total, first, rows] = numbers.map(|number| number as usize);
+            // SAFETY: arrays of the lengths that the documentation asks for.
+            let given = unsafe {
+                let offsets = LentOffsets::new(context, offset_type, row_offsets, rows + 1)?;
+                let nnz = offsets.entries(rows, total, base)?;
+                let columns = LentColumns::new(context, column_type, columns, nnz)?;
+                let values = LentValues::new(context, value_type, values, nnz)?.keep(borrow)?;
+                GivenRows {
+                    total,
+                    first,
+                    offsets: offsets.counted_from_zero(rows, base)?,
+                    columns: columns.counted_from_zero(base)?,
+                    values,
+                    sorted: flags & TERRACE_SORTED != 0,
+                    base: base as usize,
+                }
+            };
+            Ok((given, out))
+        };
+        let (given, out) = match checked() {
+            Ok((given, out)) => (Ok(given), Some(out)),
+            Err(error) => (Err(error), None),
+        };
+        let made = Matrix::distributed(context, given)?;
+        let Some(out) = out else { unreachable!("what this rank gave was accepted") };
+        let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell: false };
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(made))) };
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The rows of this rank as an operator. Rows without columns of other ranks are multiplied while messages are under way.
+
+use super::Distribution;
+use super::halo::{Halo, LocalColumns, VALUES};
+use crate::backend::{Backend, Operator};
+use crate::comm::{Part, bytes, bytes_mut};
+use crate::error::{Result, try_capacity, try_vec};
+use crate::host::{Host, spmv};
+use crate::scalar::{Number, Precision, Sums};
+use crate::sparse::{Block, Csr, CsrView, SharedCsr};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex};
+
+/// The rows of this rank, stored as `S`, for vectors of which each rank has a part.
+pub(crate) struct DistributedMatrix<S, X, Y> {
+    host: Host,
+    halo: Arc<Halo>,
+    /// Rows without columns of other ranks; the others are empty.
+    interior: SharedCsr<S>,
+    /// The others, and which they are.
+    boundary: Csr<S>,
+    boundary_rows: Vec<u32>,
+    sends: Vec<Part>,
+    receives: Vec<Part>,
+    sums: Sums,
+    work: Mutex<Work<X, Y>>,
+}
+
+/// Vectors of a product.
+struct Work<X, Y> {
+    /// x with the elements of other ranks.
+    x: Vec<X>,
+    outgoing: Vec<X>,
+    incoming: Vec<X>,
+    /// Boundary rows of the result and of the right-hand side.
+    y: Vec<Y>,
+    b: Vec<Y>,
+}
+
+/// Own rows of a matrix of which every rank has all rows, as an operator. Collective.
+pub(crate) fn own_rows<S: Number, X: Number, Y: Number>(
+    host: &Host,
+    over: &Arc<Distribution>,
+    matrix: &SharedCsr<S>,
+    sums: Sums,
+) -> Result<DistributedMatrix<S, X, Y>> {
+    let local = || {
+        let scalar = match matrix.structure.block {
+            Block::SCALAR => None,
+            _ => Some(matrix.view().to_scalar()?),
+        };
+        let all = scalar.as_ref().map_or(matrix.view(), Csr::view);
+        let (rows, starts) = (over.own(all.rows), over.starts(all.cols)?);
+        let own = all.some_rows(rows);
+        let (first, end) = match own.rows {
+            0 => (0, 0),
+            n => (own.row_range(0).start, own.row_range(n - 1).end),
+        };
+        let of_rank = starts[over.ranks.rank()]..starts[over.ranks.rank() + 1];
+        let LocalColumns { columns, ghosts, below } = LocalColumns::new(end - first, |k| all.col(first + k), &of_rank)?;
+        let mut offsets = try_capacity(own.rows + 1)?;
+        offsets.push(0);
+        offsets.extend((0..own.rows).map(|i| (own.row_range(i).end - first) as i64));
+        let mut local =
+            Csr::<S>::with_pattern(own.rows, of_rank.len() + ghosts.len(), Block::SCALAR, offsets, columns)?;
+        local.values.copy_from_slice(&all.values[first..end]);
+        Ok((local.into_shared(), starts, ghosts, below))
+    };
+    let (local, starts, ghosts, below) = over.ranks.agree(local())?;
+    let halo = Halo::new(over, &starts, &ghosts, below)?;
+    over.ranks.agree(DistributedMatrix::new(host, Arc::new(halo), local, sums))
+}
+
+impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
+    /// The rows of this rank, whose columns are numbered as [`LocalColumns`] does.
+    pub fn new(host: &Host, halo: Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Self> {
+        let a = matrix.view();
+        let own = halo.below..halo.below + halo.own;
+        let is_boundary = |i: usize| a.row_range(i).any(|k| !own.contains(&a.col(k)));
+        let mut boundary_rows = Vec::new();
+        if halo.ghosts > 0 {
+            boundary_rows = try_capacity((0..a.rows).filter(|i| is_boundary(*i)).count())?;
+            boundary_rows.extend((0..a.rows).filter(|i| is_boundary(*i)).map(|i| i as u32));
+        }
+        let some = |keep: &dyn Fn(usize) -> bool, rows: &dyn Fn(usize) -> usize, count: usize| {
+            let entries = (0..count).map(rows).filter(|i| keep(*i)).map(|i| a.row_range(i).len()).sum();
+            let (mut offsets, mut columns, mut values) =
+                (try_capacity(count + 1)?, try_capacity(entries)?, try_capacity(entries)?);
+            offsets.push(0);
+            for i in (0..count).map(rows) {
+                if keep(i) {
+                    columns.extend(a.row_range(i).map(|k| a.col(k) as i32));
+                    values.extend_from_slice(&a.values[a.row_range(i)]);
+                }
+                offsets.push(columns.len() as i64);
+            }
+            Ok(Csr { rows: count, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+        };
+        let boundary = some(&|_| true, &|k| boundary_rows[k] as usize, boundary_rows.len())?;
+        let interior = match boundary_rows.is_empty() {
+            true => matrix.clone(),
+            false => some(&|i| boundary_rows.binary_search(&(i as u32)).is_err(), &|i| i, a.rows)?.into_shared(),
+        };
+        let (sends, receives) = halo.messages(size_of::<X>())?;
+        let work = Work {
+            x: try_vec(halo.length(), X::ZERO)?,
+            outgoing: try_vec(halo.sent.len(), X::ZERO)?,
+            incoming: try_vec(halo.ghosts, X::ZERO)?,
+            y: try_vec(boundary_rows.len(), Y::ZERO)?,
+            b: try_vec(boundary_rows.len(), Y::ZERO)?,
+        };
+        let (host, work) = (host.clone(), Mutex::new(work));
+        Ok(DistributedMatrix { host, halo, interior, boundary, boundary_rows, sends, receives, sums, work })
+    }
+
+    /// `multiply` computes y from rows, b and x with the elements of other ranks.
+    fn product(
+        &self,
+        x: &[X],
+        b: Option<&[Y]>,
+        y: &mut [Y],
+        multiply: impl Fn(CsrView<'_, S>, Option<&[Y]>, &[X], &mut [Y]) + Sync,
+    ) -> Result<()> {
+        let DistributedMatrix { host, halo, interior, boundary, boundary_rows, .. } = self;
+        let mut work = lock(self.work.lock());
+        let Work { x: with_halo, outgoing, incoming, y: own_y, b: own_b } = &mut *work;
+        host.copy(x, &mut with_halo[halo.below..][..halo.own]);
+        outgoing.iter_mut().zip(&halo.sent).for_each(|(to, i)| *to = x[*i as usize]);
+        own_y.iter_mut().zip(boundary_rows).for_each(|(to, i)| *to = y[*i as usize]);
+        let (of_interior, of_boundary) = (interior.view(), boundary.view());
+        let (messages, into) = (bytes(outgoing), bytes_mut(incoming));
+        let communicator = halo.over.ranks.communicator();
+        communicator.exchange(VALUES, &self.sends, messages, &self.receives, into, &mut || {
+            host.run(of_interior.entries(), || multiply(of_interior, b, with_halo, y));
+        })?;
+        if boundary_rows.is_empty() {
+            return Ok(());
+        }
+        let (lower, higher) = incoming.split_at(halo.below);
+        with_halo[..halo.below].copy_from_slice(lower);
+        with_halo[halo.below + halo.own..].copy_from_slice(higher);
+        let own_b = b.map(|b| {
+            own_b.iter_mut().zip(boundary_rows).for_each(|(to, i)| *to = b[*i as usize]);
+            &**own_b
+        });
+        host.run(of_boundary.entries(), || multiply(of_boundary, own_b, with_halo, own_y));
+        own_y.iter().zip(boundary_rows).for_each(|(from, i)| y[*i as usize] = *from);
+        Ok(())
+    }
+}
+
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for DistributedMatrix<S, X, Y> {
+    fn rows(&self) -> usize {
+        self.interior.structure.rows
+    }
+
+    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
+        self.product(x, None, y, |a, _, x, y| spmv::apply_with(&a, alpha, x, beta, y, self.sums))
+    }
+
+    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
+        self.product(x, Some(b), r, |a, b, x, r| {
+            spmv::residual_with(&a, b.unwrap_or_default(), x, r, self.sums);
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        let boundary = size_of_val(self.boundary.offsets.as_slice())
+            + size_of_val(self.boundary.columns.as_slice())
+            + size_of_val(self.boundary.values.as_slice())
+            + size_of_val(self.boundary_rows.as_slice());
+        let vectors = (self.halo.length() + self.halo.sent.len() + self.halo.ghosts) * size_of::<X>()
+            + 2 * self.boundary_rows.len() * size_of::<Y>();
+        self.interior.owned_bytes() + boundary + self.halo.bytes() + vectors
+    }
+
+    fn format(&self) -> String {
+        "csr over ranks".to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        S::PRECISION
+    }
+}

@@ -1,0 +1,246 @@
+//! Set-up and solves with a matrix over ranks. All calls are collective, and what fails on one rank fails on all.
+
+use super::parts::{Engine, Parts};
+use super::solve::{check_lengths, right_hand_sides};
+use super::solves::Solves;
+use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
+use crate::comm::{Reduction, unavailable};
+use crate::config::Config;
+use crate::context::LogLevel;
+use crate::error::{Result, Status, fail};
+use crate::hash::hash;
+use crate::host::Host;
+use crate::matrix::{DistributedRows, Matrix, MatrixBackend};
+use crate::preconditioner::{Inverse, Method};
+use crate::report::RanksReport;
+use crate::scalar::{Precision, Scalar};
+use std::sync::Arc;
+
+/// Smoothers that go through the unknowns one after the other, and what is nearest to each.
+const SEQUENTIAL: &[(&str, &str)] = &[
+    ("gauss_seidel", "chebyshev"),
+    ("l1_gauss_seidel", "l1_jacobi"),
+    ("any_gauss_seidel", "l1_jacobi"),
+    ("dilu", "fsai"),
+];
+
+impl Solver {
+    /// The matrix of the last set-up, if it is one over ranks.
+    pub(super) fn matrix_over_ranks(&self) -> Option<Arc<Matrix>> {
+        let matrix = self.state.as_ref()?.matrix.as_ref()?;
+        matrix.over_ranks().map(|_| Arc::clone(matrix))
+    }
+
+    /// Whether the matrix of the last set-up is one over ranks.
+    pub(crate) fn is_over_ranks(&self) -> bool {
+        self.matrix_over_ranks().is_some()
+    }
+
+    /// Over ranks the result of all of them, as [`crate::comm::Ranks::agree`]; otherwise the result.
+    pub(crate) fn agree<R>(&self, result: Result<R>) -> Result<R> {
+        match self.matrix_over_ranks() {
+            Some(matrix) => matrix.agree(result),
+            None => result,
+        }
+    }
+
+    /// As [`Solver::setup`]: every rank computes the preconditioner of the whole matrix and keeps its rows.
+    pub(super) fn setup_over_ranks(&mut self, matrix: Option<&Arc<Matrix>>, rows: &Arc<DistributedRows>) -> Result<()> {
+        let Some(matrix) = matrix else { unreachable!("it has these rows") };
+        let ranks = &rows.over().ranks;
+        ranks.run(|| {
+            ranks.agree(self.check_over_ranks(matrix))?;
+            self.check_same_options(matrix, rows)?;
+            let state = self.state_over_ranks(matrix, rows)?;
+            self.solves = ranks.agree(Solves::with_capacity(self.history_capacity()))?;
+            self.phases.seconds.reserve(MAX_PHASES);
+            self.state = Some(state);
+            let spread = self.spread(matrix, rows)?;
+            if let Some(state) = &mut self.state {
+                state.ranks = Some(spread);
+            }
+            Ok(())
+        })
+    }
+
+    /// Collective: how the matrix, and what set-up holds, are spread over the ranks.
+    fn spread(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<RanksReport> {
+        let ranks = &rows.over().ranks;
+        let bytes = ranks.agree(self.own_report())?.bytes;
+        let halo = &rows.halo;
+        let own = [matrix.rows(), matrix.entries(), halo.ghosts, halo.neighbours(), bytes].map(|number| number as i64);
+        let [rows, nonzeros, halo, neighbours, bytes] = ranks.spreads(own)?;
+        Ok(RanksReport { count: ranks.size(), rows, nonzeros, halo, neighbours, bytes })
+    }
+
+    /// What this rank can tell by itself.
+    fn check_over_ranks(&self, matrix: &Arc<Matrix>) -> Result<()> {
+        let config = &self.config;
+        config.check_device(self.context.device())?;
+        if self.context.gpu().is_some() {
+            return unavailable("a context on a GPU", "make the context with the device \"host\"");
+        }
+        if self.operator.is_some() || self.preconditioner.is_some() || self.preconditioner_matrix.is_some() {
+            return unavailable(
+                "a callback, or another matrix for the preconditioner,",
+                "set up with the matrix alone, and one of the preconditioners of the library",
+            );
+        }
+        if config.text("solver.type") == "direct" {
+            return unavailable(
+                "solver.type \"direct\"",
+                "use \"auto\", or a Krylov method with the preconditioner amg",
+            );
+        }
+        let diagonal = "amg.smoother.diagonal";
+        if config.has_set(diagonal) && config.text(diagonal) == "block" {
+            return unavailable("amg.smoother.diagonal \"block\"", "use \"point\", which is the default over ranks");
+        }
+        let smoother = config.text("amg.smoother.type");
+        if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
+            let instead = format!("use \"{instead}\"");
+            return unavailable(&format!("amg.smoother.type \"{name}\""), &instead);
+        }
+        matrix.recheck_values(&self.context)
+    }
+
+    /// Options decide which messages are sent.
+    fn check_same_options(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<()> {
+        let vectors = matrix.near_null_space().map_or(0, |space| space.count * space.dofs_per_node);
+        let functions = matrix.functions().map_or(0, |functions| functions.count);
+        let json = format!("{} {vectors} {functions}", self.config.to_json());
+        let own = json.bytes().fold(0, |sum, byte| hash(usize::from(byte), sum)) >> 1;
+        let ranks = &rows.over().ranks;
+        let smallest = ranks.reduce(own as i64, Reduction::Min)?;
+        if smallest != ranks.reduce(own as i64, Reduction::Max)? {
+            return fail!(
+                OptionValue,
+                "the options of the solver, or what is known about the unknowns of the matrix, differ between ranks; each rank must \
+                 set the same"
+            );
+        }
+        Ok(())
+    }
+
+    fn state_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &Arc<DistributedRows>) -> Result<State> {
+        let (over, ranks) = (rows.over(), &rows.over().ranks);
+        self.context = self.context.with_own_scratch()?;
+        let changes = ranks.agree(matrix.changes(&self.context))?;
+        self.effective = self.effective_over_ranks(matrix, rows)?;
+        let mut inverse = match self.method() {
+            None => None,
+            Some(method) => {
+                let whole = match method {
+                    Method::Jacobi => matrix.gathered_diagonal(rows)?,
+                    _ => matrix.gathered(rows)?,
+                };
+                let whole = Arc::new(whole);
+                Some(ranks.settle(Inverse::setup_over_ranks(method, &self.context, &whole, &self.effective, over))?)
+            }
+        };
+        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
+        let host = Host::new(&self.context).over(over);
+        let local = matrix.rows();
+        let engine = self.engine(&host, precision.unwrap_or(Precision::F64), Some(matrix), &mut inverse, local);
+        let engine = BackendEngine::Host(ranks.settle(engine)?);
+        Ok(State {
+            matrix: Some(Arc::clone(matrix)),
+            scaled: None,
+            inverse,
+            engine,
+            fallback: None,
+            rows: local,
+            changes,
+            transposed: Transposed::default(),
+            ranks: None,
+        })
+    }
+
+    /// The options with a Krylov method that fits the matrix, where `solver.type` leaves it open.
+    fn effective_over_ranks(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<Config> {
+        let mut config = self.config.clone();
+        if config.choice("solver.type").is_some() {
+            return Ok(config);
+        }
+        let symmetry = matrix.symmetry_over_ranks(&self.context, rows)?;
+        if !symmetry.is_symmetric_in(matrix.precision()) {
+            self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES".to_string());
+            config.set_str("solver.type", "gmres")?;
+        } else if symmetry.is_negative() {
+            return fail!(
+                MatrixValues,
+                "the matrix is symmetric and its diagonal is negative, as of a negative definite one; negate the matrix and the \
+                 right-hand sides, or set solver.type to gmres"
+            );
+        }
+        Ok(config)
+    }
+
+    /// As [`Solver::solve`], for the part of this rank of one right-hand side.
+    pub(super) fn solve_over_ranks<T: Scalar>(
+        &mut self,
+        matrix: &Arc<Matrix>,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+    ) -> Result<Status> {
+        let Some(rows) = matrix.over_ranks() else { unreachable!("the matrix is over ranks") };
+        let ranks = &rows.over().ranks;
+        ranks.run(|| {
+            let checked = self.check_solve_over_ranks(matrix, b, x);
+            ranks.agree(checked)?;
+            let given = ranks.reduce(i64::from(guess == Guess::Given), Reduction::Max)? != 0;
+            if given != (guess == Guess::Given) {
+                // Zeros are a guess like any other.
+                x.fill(T::ZERO);
+            }
+            let guess = if given { Guess::Given } else { Guess::Zero };
+            let Some(mut state) = self.state.take() else { unreachable!("it was there") };
+            let result = self.solve_with(&mut state, b, x, guess);
+            self.state = Some(state);
+            result
+        })
+    }
+
+    /// What this rank can tell by itself. Takes over values of the matrix that have changed.
+    fn check_solve_over_ranks<T: Scalar>(&mut self, matrix: &Arc<Matrix>, b: &[T], x: &[T]) -> Result<()> {
+        let Some(state) = &self.state else { unreachable!("it has the matrix") };
+        let n = state.rows;
+        check_lengths(n, b.len(), x.len())?;
+        if b.len() < n {
+            return fail!(SizeMismatch, "b and x have no elements; each must have {n}");
+        }
+        if right_hand_sides(n, b.len()) > 1 {
+            return unavailable("a solve for several right-hand sides", "call solve for one after the other");
+        }
+        match &state.engine {
+            BackendEngine::Host(Engine::F64(parts)) if T::PRECISION == Precision::F64 || parts.converts => {}
+            BackendEngine::Host(Engine::F32(_)) if T::PRECISION == Precision::F32 => {}
+            BackendEngine::Host(engine) => engine.refuse::<T>().map(|_| ())?,
+            _ => unreachable!("ranks work on the host"),
+        }
+        let changes = matrix.changes(&self.context)?;
+        if changes == state.changes {
+            return Ok(());
+        }
+        matrix.recheck_values(&self.context)?;
+        let Some(mut state) = self.state.take() else { unreachable!("it was there") };
+        let renewed = match &mut state.engine {
+            BackendEngine::Host(Engine::F64(parts)) => self.renew_over_ranks(matrix, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew_over_ranks(matrix, parts),
+            _ => unreachable!("ranks work on the host"),
+        };
+        if renewed.is_ok() {
+            state.changes = changes;
+        }
+        self.state = Some(state);
+        renewed
+    }
+
+    /// The operator for new values. Nothing of it is collective: other ranks may have no new ones.
+    fn renew_over_ranks<T: Scalar>(&self, matrix: &Matrix, parts: &mut Parts<Host, T>) -> Result<()> {
+        parts.operator = parts.backend.matrix_operator(matrix)?.into();
+        parts.method.discard_graph();
+        Ok(())
+    }
+}
