@@ -141,7 +141,7 @@ bless: ## regenerate the committed files that tests compare: header, Fortran mod
 	TERRACE_BLESS=1 $(CARGO) test --locked --test contracts header::
 	TERRACE_BLESS=1 $(CARGO) test --locked --workspace
 
-deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing
+deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing, programs for MFEM and deal.II
 	@tools/setup.sh deep-test
 	tools/deep-test.sh
 

@@ -6,12 +6,13 @@
 #   the tests with the checks of the standard library's unsafe functions;
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
-#   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each.
-# With names as arguments (miri, tsan, valgrind, assertions, memory, api, fuzz) only those run.
+#   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each;
+#   the examples for MFEM and deal.II, where these are installed.
+# With names as arguments (miri, tsan, valgrind, assertions, memory, api, fuzz, clients) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind assertions memory api fuzz"}
+checks=${*:-"miri tsan valgrind assertions memory api fuzz clients"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -136,6 +137,19 @@ fuzz() {
     done
 }
 
+left_out=""
+clients() {
+    cargo build --release --locked --package terrace --lib --no-default-features
+    for client in mfem dealii; do
+        echo "programs for $client"
+        # 77: not installed.
+        told=$("compat/$client/tests/run.sh" "$folder/release/libterrace.so" "$folder/clients/$client" 2>&1) && continue
+        [ $? -eq 77 ] || fail "programs for $client: $told"
+        left_out="$left_out
+    programs for $client: $told"
+    done
+}
+
 for name in $checks; do
     case $name in
     miri) miri ;;
@@ -145,7 +159,9 @@ for name in $checks; do
     memory) memory ;;
     api) api ;;
     fuzz) fuzz ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, memory, api, fuzz" ;;
+    clients) clients ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, memory, api, fuzz, clients" ;;
     esac
 done
+[ -z "$left_out" ] || echo "Left out:$left_out"
 echo "deep-test: $checks passed"

@@ -56,3 +56,10 @@ fn it_withstands_wrong_sizes_moves_exceptions_and_any_order() {
         assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 }
+
+/// What the headers for MFEM and deal.II are made of. Their own programs need these libraries, and are in `make deep-test`.
+#[test]
+fn matrices_and_numberings_of_clients_are_brought_into_nodes() {
+    let output = succeed(Command::new(Compiler::cpp().build(&[root().join("tests/cpp/client.cpp")])));
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+}
