@@ -105,9 +105,9 @@ install-amgx: ## install the drop-in library for AmgX that is already built (PRO
 MPICC ?= mpicc
 PETSC_PACKAGE ?= $(shell pkg-config --exists PETSc && echo PETSc || echo petsc)
 PETSC_MODULE := $(TARGET_DIR)/petsc/libterrace_petsc.so
-# $(1): the module, $(2): where it looks for libterrace.
+# $(1): the module, $(2): the folder of libterrace, $(3): where the module looks for it.
 build_petsc = $(MPICC) -std=c99 $(CFLAGS) -fPIC -shared -Iinclude compat/petsc/terrace_petsc.c -o $(1) \
-	$$(pkg-config --cflags --libs $(PETSC_PACKAGE)) -L$(ARTIFACTS) -lterrace -Wl,-rpath,$(2)
+	$$(pkg-config --cflags --libs $(PETSC_PACKAGE)) -L$(2) -lterrace -Wl,-rpath,$(3)
 
 compat-petsc: ## build the module for PETSc: -dll_append libterrace_petsc.so -pc_type terrace
 	@tools/setup.sh run
@@ -118,12 +118,12 @@ petsc-module: ## build the module for PETSc with the library that is already bui
 	@pkg-config --exists $(PETSC_PACKAGE) && command -v $(MPICC) > /dev/null || { echo "PETSc is not found by pkg-config, or there is no $(MPICC). On Debian: apt-get install petsc-dev libopenmpi-dev pkg-config" >&2; exit 1; }
 	@mkdir -p $(dir $(PETSC_MODULE))
 	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
-	$(call build_petsc,$(PETSC_MODULE),$(ARTIFACTS))
+	$(call build_petsc,$(PETSC_MODULE),$(ARTIFACTS),$(ARTIFACTS))
 	@echo "$(PETSC_MODULE) is for -dll_append; programs that include terrace_petsc.h need it not"
 
 install-petsc: ## install the module for PETSc, beside the library that is already installed
 	install -d $(INTO)
-	$(call build_petsc,$(INTO)/libterrace_petsc.so,'$$ORIGIN')
+	$(call build_petsc,$(INTO)/libterrace_petsc.so,$(INTO),'$$ORIGIN')
 
 # Against the hypre and MPI of this machine: layouts of hypre's objects differ from build to build. MPICC and HYPRE_DIR name others.
 compat-hypre: ## build the library that is preloaded to programs for hypre, against the hypre installed here

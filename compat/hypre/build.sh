@@ -26,7 +26,11 @@ if ! echo '#include "_hypre_parcsr_ls.h"' | "$mpicc" "$@" -E - >/dev/null 2>&1; 
 fi
 
 mkdir -p "$folder"
+# A library in the same folder is found wherever that is moved.
+if [ "$(dirname "$(realpath "$terrace")")" != "$(realpath "$folder")" ]; then
+    set -- "$@" "-Wl,-rpath,$(dirname "$(realpath "$terrace")")"
+fi
 # shellcheck disable=SC2086 # a list of flags
 "$mpicc" -std=gnu99 ${CFLAGS:--O2} -Wall -Wextra -fPIC -fvisibility=hidden -I"$here/../../include" "$@" "$here"/src/*.c \
     -shared -Wl,-soname,libterrace_hypre.so -o "$folder/libterrace_hypre.so" "$terrace" -lHYPRE -lm -ldl -lpthread \
-    -Wl,-rpath,"\$ORIGIN" -Wl,-rpath,"$(dirname "$(realpath "$terrace")")"
+    -Wl,-rpath,"\$ORIGIN"

@@ -1,24 +1,26 @@
 // -div(grad u) = 1 with u = 0 on the boundary, on one of MFEM's meshes, with elements of any order: CG of MFEM with a cycle of Terrace as
 // preconditioner, Terrace's own solver, or CG with MFEM's Gauss-Seidel smoother.
 //
-//   poisson [-m mesh] [-o order] [-r refinement factor] [-s terrace | solver | gauss_seidel] [-d device]
+//   poisson [-m mesh] [-o order] [-r refinement factor] [-s terrace | solver | gauss_seidel] [-p preset] [-d device]
 #include <mfem.hpp>
 #include <terrace_mfem.hpp>
 
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace {
 
 int run(int argc, char **argv) {
-    const char *mesh_file = "star.mesh", *solver = "terrace", *device = "host";
+    const char *mesh_file = "star.mesh", *solver = "terrace", *device = "host", *preset = "";
     int order = 1, refine = 8;
     mfem::OptionsParser arguments(argc, argv);
     arguments.AddOption(&mesh_file, "-m", "--mesh", "Mesh file.");
     arguments.AddOption(&order, "-o", "--order", "Order of the elements.");
     arguments.AddOption(&refine, "-r", "--refine", "Parts of each edge.");
     arguments.AddOption(&solver, "-s", "--solver", "terrace, solver or gauss_seidel.");
+    arguments.AddOption(&preset, "-p", "--preset", "Preset of Terrace.");
     arguments.AddOption(&device, "-d", "--device", "Device of Terrace.");
     arguments.Parse();
     if (!arguments.Good()) {
@@ -51,18 +53,22 @@ int run(int argc, char **argv) {
     int iterations = 0;
     if (kind == "solver") {
         terrace_mfem::Solver direct(device);
+        if (*preset) direct.SetPreset(preset);
         direct.SetOption("solver.tolerance", "1e-10");
         direct.SetOperator(a);
         direct.Mult(b, x);
         iterations = direct.GetNumIterations();
     } else {
         std::unique_ptr<mfem::Solver> preconditioner;
-        if (kind == "terrace")
-            preconditioner = std::make_unique<terrace_mfem::AMG>(device);
-        else if (kind == "gauss_seidel")
+        if (kind == "terrace") {
+            auto amg = std::make_unique<terrace_mfem::AMG>(device);
+            if (*preset) amg->SetPreset(preset);
+            preconditioner = std::move(amg);
+        } else if (kind == "gauss_seidel") {
             preconditioner = std::make_unique<mfem::GSSmoother>();
-        else
+        } else {
             return std::fprintf(stderr, "solver %s; accepted: terrace, solver, gauss_seidel\n", solver), 1;
+        }
         mfem::CGSolver cg;
         cg.SetRelTol(1e-10);
         cg.SetMaxIter(10000);
