@@ -24,6 +24,8 @@
 #define UNROLL _Pragma("unroll")
 // A loop that is to stay one: copies of its body would be too many instructions for their cache.
 #define ROLLED _Pragma("unroll 1")
+// For loops up to a template parameter N: a rare large one would cost as much to compile as all others.
+#define UNROLL_SMALL _Pragma("unroll (N <= 4 ? N : 1)")
 
 // Lanes that run in step.
 constexpr int WARP = 32;

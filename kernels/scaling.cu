@@ -1,6 +1,7 @@
 // Scaling of levels by powers of two, and storage in other formats: as in src/host/scaling.rs, with its bits.
 #include "numbers.h"
 #include "scalar_row.h"
+#include "stencil.h"
 
 // The power of two nearest to the root of a positive number, from its exponent; zero for all others.
 DEVICE f64 power_near_root(f64 value) {
@@ -315,6 +316,29 @@ KERNEL(rows_lost, i64 rows, i32 br, i32 bc, In<i64> offsets, In<f64> exact, In<f
                 had = had || exact[at] != 0.0;
                 kept = kept || !is_too_small(stored[at]);
             }
+        }
+        lost += had && !kept ? 1 : 0;
+    }
+    lost = group_sum<WARP>(lost);
+    if (Group<WARP>::rank() == 0 && lost != 0) {
+        atomic_add(counts[2], lost);
+    }
+}
+
+// The same for the rows of a stencil.
+KERNEL(stencil_rows_lost, i64 rows, StencilShape g, StencilOffsets offsets, In<f64> exact, In<f32> stored, Out<i64> counts) {
+    if (counts[1] == 0) {
+        return;
+    }
+    i64 lost = 0;
+    for (i64 row = global_index(); row < rows; row += block_count() * BLOCK) {
+        const i64 size = array_size(g), own = place_of(g, row / g.block), r = row % g.block;
+        bool kept = false;
+        bool had = false;
+        for (i64 k = 0; k < offsets.count * g.block && !kept; ++k) {
+            const i64 at = ((k / g.block * g.block + r) * g.block + k % g.block) * size + own;
+            had = had || exact[at] != 0.0;
+            kept = kept || !is_too_small(stored[at]);
         }
         lost += had && !kept ? 1 : 0;
     }

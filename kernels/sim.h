@@ -11,6 +11,7 @@
 
 #define DEVICE inline
 #define UNROLL
+#define UNROLL_SMALL
 #define ROLLED
 
 #ifndef TERRACE_WARP

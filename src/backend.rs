@@ -224,6 +224,10 @@ pub enum Columns {
 
 /// Stores arrays and matrices of the host on this backend.
 pub trait StorageFactory: Backend {
+    /// Whether vectors are whole here, and not divided over ranks.
+    fn has_whole_vectors(&self) -> bool {
+        true
+    }
     /// Stores an array.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// Stores a matrix as an operator.
@@ -233,22 +237,18 @@ pub trait StorageFactory: Backend {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
-    /// A matrix on a structured grid; in rows where the backend has no kernels for stencils.
+    /// A matrix on a structured grid.
     fn stencil<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedStencil<S>,
         sums: Sums,
-    ) -> Result<Box<dyn Operator<Self, X, Y>>> {
-        self.matrix(matrix.to_rows()?, Columns::Compact, sums)
-    }
-    /// A transfer between structured grids, likewise.
+    ) -> Result<Box<dyn Operator<Self, X, Y>>>;
+    /// A transfer between structured grids.
     fn grid_transfer<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedTransfer<S>,
         sums: Sums,
-    ) -> Result<Box<dyn Operator<Self, X, Y>>> {
-        self.matrix(matrix.to_rows()?, Columns::Compact, sums)
-    }
+    ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// The inverse of a matrix by a sparse factorisation. None where the backend has none or the matrix does not allow it.
@@ -257,13 +257,8 @@ pub trait StorageFactory: Backend {
     }
     /// A coloured matrix, for Gauss-Seidel.
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
-    /// A matrix on a structured grid, for Gauss-Seidel; as it was where the backend has no sweeps on stencils.
-    fn stencil_colours<S: Number, V: Number>(
-        &self,
-        matrix: ColouredStencil<S>,
-    ) -> std::result::Result<Box<dyn Colours<Self, V>>, ColouredStencil<S>> {
-        Err(matrix)
-    }
+    /// A matrix on a structured grid, for Gauss-Seidel.
+    fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Self, V>>>;
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.

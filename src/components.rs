@@ -2,13 +2,15 @@
 //! component is one line here and files of its own. A component without a type for GPUs is computed on the host. Krylov
 //! methods have one type for all backends; their list is in `krylov/mod.rs`.
 
+use crate::backend::common::{self, GridWeights};
 use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup};
 use crate::backend::parameters::Ties;
 use crate::backend::setup::{Setup, Store};
 use crate::backend::{Backend, Smoother, StorageFactory};
 use crate::error::Result;
+use crate::gpu::setup::grid_levels;
 use crate::gpu::{Gpu, setup as gpu};
-use crate::host::stencil::black_box::{GridInterpolation, Kind};
+use crate::host::stencil::black_box::GridInterpolation;
 use crate::host::{self, Host};
 use crate::scalar::{Number, Scalar};
 use crate::smooth;
@@ -83,9 +85,15 @@ const CLASSICAL: InterpolationInfo = InterpolationInfo { name: "", needs_aggrega
 const FROM_AGGREGATES: InterpolationInfo = InterpolationInfo { needs_aggregates: true, ..CLASSICAL };
 const FROM_GRID: InterpolationInfo = InterpolationInfo { is_structured: true, ..FROM_AGGREGATES };
 
-const BLACK_BOX: GridInterpolation = GridInterpolation { kind: Kind::BlackBox, name: "black_box" };
-const CONSTANT: GridInterpolation = GridInterpolation { kind: Kind::Constant, name: "constant" };
-const LINEAR: GridInterpolation = GridInterpolation { kind: Kind::Linear, name: "linear" };
+const BLACK_BOX: GridInterpolation = GridInterpolation { kind: GridWeights::BlackBox, name: "black_box" };
+const BLACK_BOX_ON_GPU: grid_levels::GridInterpolation =
+    grid_levels::GridInterpolation { kind: GridWeights::BlackBox, name: "black_box" };
+const CONSTANT: GridInterpolation = GridInterpolation { kind: GridWeights::Constant, name: "constant" };
+const CONSTANT_ON_GPU: grid_levels::GridInterpolation =
+    grid_levels::GridInterpolation { kind: GridWeights::Constant, name: "constant" };
+const LINEAR: GridInterpolation = GridInterpolation { kind: GridWeights::Linear, name: "linear" };
+const LINEAR_ON_GPU: grid_levels::GridInterpolation =
+    grid_levels::GridInterpolation { kind: GridWeights::Linear, name: "linear" };
 
 /// Properties of a smoother.
 pub(crate) struct SmootherInfo {
@@ -167,7 +175,7 @@ macro_rules! list {
 
 list! {
     COARSENINGS, COARSENING_TABLE: CoarseningInfo, host_coarsening, gpu_coarsening: Coarsening;
-    "grid": GRID, host::stencil::coarsening::GridCoarsening;
+    "grid": GRID, host::stencil::coarsening::GridCoarsening, grid_levels::GridCoarsening;
     "pmis": SPLITTING, host::pmis::Pmis, gpu::pmis::Pmis;
     "hmis": CoarseningInfo { ties: Ties::Smallest, ..SPLITTING }, host::hmis::Hmis;
     "mis2": AGGREGATION, host::mis2::Mis2, gpu::mis2::Mis2;
@@ -175,16 +183,16 @@ list! {
 }
 
 /// Choices of the axes along which a structured grid is coarsened, as the options spell them.
-pub const AXES: &[&str] = host::stencil::coarsening::AXES;
+pub const AXES: &[&str] = common::AXES;
 
 list! {
     INTERPOLATIONS, INTERPOLATION_TABLE: InterpolationInfo, host_interpolation, gpu_interpolation: Interpolation;
-    "black_box": FROM_GRID, BLACK_BOX;
+    "black_box": FROM_GRID, BLACK_BOX, BLACK_BOX_ON_GPU;
     "classical_modified": CLASSICAL, host::classical_modified::ClassicalModified, gpu::classical_modified::ClassicalModified;
-    "constant": FROM_GRID, CONSTANT;
+    "constant": FROM_GRID, CONSTANT, CONSTANT_ON_GPU;
     "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
     "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_numeric::ExtendedI;
-    "linear": FROM_GRID, LINEAR;
+    "linear": FROM_GRID, LINEAR, LINEAR_ON_GPU;
     "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };
     "mm_ext_i": CLASSICAL, host::mm_ext::MmExt { plus_i: true }, gpu::mm_ext::MmExt { plus_i: true };
     "smoothed": FROM_AGGREGATES, host::smoothed::SmoothedAggregation, gpu::smoothed::SmoothedAggregation;

@@ -104,7 +104,7 @@ rows! {
         "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
         "A device computes it many times faster; what only the host can do should not need another option.";
     "amg.type", auto_choice(&["structured", "unstructured"]), "auto", "StructPFMG, SysPFMG", "-",
-        "Whether the hierarchy is multigrid on a structured grid, whose levels are stencils without indices, or AMG. auto: structured for matrices that were given as stencils or whose grid was set, unless amg.coarsening.type names another coarsening than grid; unstructured for all others. A context on a GPU gets the structured hierarchy from the host, in rows.",
+        "Whether the hierarchy is multigrid on a structured grid, whose levels are stencils without indices, or AMG. auto: structured for matrices that were given as stencils or whose grid was set, unless amg.coarsening.type names another coarsening than grid; unstructured for all others. On GPUs set-up and levels are stencils in device memory, too.",
         "A stencil has no indices to read and no gathers to wait for, and its coarse levels keep the grid.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",

@@ -25,6 +25,10 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=512))]
     size: u32,
 
+    /// Device: host, cuda:N, hip:N
+    #[arg(short, long, value_name = "NAME", default_value = "host")]
+    device: String,
+
     /// Options for all solves, like amg.smoother.type=chebyshev
     #[arg(value_name = "KEY=VALUE")]
     options: Vec<String>,
@@ -75,6 +79,7 @@ struct Row {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let progress = Progress::new(false);
+    let context = Context::new(&arguments.device)?;
     let mut rows = Vec::new();
     for (name, parameters, published) in PROBLEMS {
         if arguments.problem.as_ref().is_some_and(|wanted| wanted != name) {
@@ -90,8 +95,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let mut solves = Vec::new();
         for (variant, options) in VARIANTS {
             let of = if *variant == SCALE_FIRST { &scaled } else { &matrix };
-            let report =
-                progress.spin(&format!("{description} {variant}"), || solve(of, options, &arguments.options))?;
+            let report = progress
+                .spin(&format!("{description} {variant}"), || solve(&context, of, options, &arguments.options))?;
             solves.push(report.map(|report| Solve {
                 iterations: report.solves[0].iterations,
                 seconds: [report.solve.get("preconditioner"), report.setup.get("total") + report.solve.get("total")],
@@ -131,6 +136,7 @@ fn scaled_first(mut problem: Problem) -> Problem {
 
 /// The report of a solve to the default tolerance, or why there is none.
 fn solve(
+    context: &Context,
     matrix: &Arc<Matrix>,
     options: &[(&str, &str)],
     given: &[String],
@@ -141,11 +147,10 @@ fn solve(
     for (key, value) in options.iter().copied().chain(given) {
         config.set_str(key, value)?;
     }
-    let context = Context::new("host")?;
     let solution = gallery::random_vector(matrix.rows())?;
     let (mut b, mut x) = (vec![0.0; matrix.rows()], vec![0.0; matrix.rows()]);
-    matrix.apply(&context, 1.0, &solution, 0.0, &mut b)?;
-    let mut solver = Solver::new(&context, &config);
+    matrix.apply(context, 1.0, &solution, 0.0, &mut b)?;
+    let mut solver = Solver::new(context, &config);
     match solver.setup(Some(matrix)) {
         Err(error) if error.status == Status::PrecisionLost => return Ok(Err("refused")),
         result => result?,

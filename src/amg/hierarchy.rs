@@ -126,6 +126,9 @@ impl Builder<'_> {
         if !<S as SmootherComponents<B>>::has_smoother(smoother.name) {
             return missing("amg.smoother.type", smoother.name);
         }
+        if coarsening.is_structured && self.config.text("precision.rounding") == "row_sums" {
+            return missing("precision.rounding", "row_sums").map(|reason| reason + " on structured grids");
+        }
         let aggressive = self.config.int("amg.coarsening.aggressive_levels") > 0;
         let alone = self.aggressive_interpolation().filter(|_| aggressive)?;
         if S::aggressive_interpolation::<f64>(&alone).is_none() {

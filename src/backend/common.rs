@@ -1,7 +1,9 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
+use crate::error::Result;
 use crate::par;
 use crate::scalar::{Precision, Scalar};
+use crate::sparse::Grid;
 
 /// Largest number of rows in a block.
 pub const MAX_BLOCK: usize = 8;
@@ -93,4 +95,42 @@ pub enum Formula {
     ExtendedI,
     /// C_i; nothing is distributed to i itself.
     ClassicalModified,
+}
+
+/// A formula for the weights of interpolation on structured grids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GridWeights {
+    /// One, from the coarse cell that a fine one belongs to.
+    Constant,
+    /// Of the two coarse cells beside a fine one, a half each; one where there is only one.
+    Linear,
+    /// By the equation of the fine cell.
+    BlackBox,
+}
+
+impl GridWeights {
+    /// A sum of entries that is smaller than this share of their sizes is rounding.
+    pub fn rounding<T: Scalar>() -> f64 {
+        if T::PRECISION == Precision::F64 { 1e-13 } else { 1e-5 }
+    }
+}
+
+/// Names of choices of axes, as the options spell them; `auto` is beside them.
+pub const AXES: &[&str] = &["x", "y", "z", "xy", "xz", "yz", "xyz"];
+
+/// The axes of a name, or those with couplings of at least `threshold` times the strongest. An axis of one cell is never among them, nor is a
+/// periodic one of two.
+pub fn strong_axes(
+    grid: &Grid,
+    name: &str,
+    threshold: f64,
+    couplings: impl FnOnce() -> Result<[f64; 3]>,
+) -> Result<[bool; 3]> {
+    let possible = |axis: usize| grid.dims[axis] > if grid.periodic[axis] { 2 } else { 1 };
+    if name != "auto" {
+        return Ok(std::array::from_fn(|axis| possible(axis) && name.contains(["x", "y", "z"][axis])));
+    }
+    let couplings = couplings()?;
+    let strongest = (0..3).filter(|axis| possible(*axis)).map(|axis| couplings[axis]).fold(0.0, f64::max);
+    Ok(std::array::from_fn(|axis| possible(axis) && couplings[axis] >= threshold * strongest))
 }

@@ -5,6 +5,7 @@ use super::csr::Csr;
 use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
 use super::format::{Format, FormatQuery};
+use super::grid_transfer::{DeviceTransfer, GridTransferProduct};
 use super::multicolour::Multicolour;
 use super::product::{Precisions, Product, operator, operator_of};
 use super::rounded_sums::RoundedSums;
@@ -12,12 +13,14 @@ use super::sell::Sell;
 use super::sell_layout::SellData;
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
+use super::stencil::{DeviceStencil, StencilProduct};
+use super::stencil_sweep::StencilSweep;
 use super::to_scalar::to_scalar;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::error::{Result, try_collect};
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
-use crate::sparse::{Coloured, SharedCsr};
+use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
 use half::f16;
 
 impl Gpu {
@@ -147,6 +150,33 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// A stencil as an operator.
+    pub(crate) fn stencil_operator<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: &DeviceStencil<S>,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        Ok(operator(StencilProduct::new(self, matrix, Precisions::of::<S, X, Y>())?))
+    }
+
+    /// A transfer between structured grids as an operator.
+    pub(crate) fn transfer_operator<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: &DeviceTransfer<S>,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        Ok(operator(GridTransferProduct::new(self, matrix, Precisions::of::<S, X, Y>())?))
+    }
+
+    /// A stencil for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks.
+    pub(crate) fn stencil_sweep<S: Number, V: Number>(
+        &self,
+        matrix: DeviceStencil<S>,
+        inverse: Buffer<S>,
+    ) -> Result<Box<dyn Colours<Gpu, V>>> {
+        Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse)?))
+    }
+}
+
 /// A number format, and the storage format of the matrix in it.
 #[derive(Default)]
 pub struct Narrower(Option<(Precision, Format)>);
@@ -189,6 +219,27 @@ impl StorageFactory for Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
+    }
+
+    /// Sums of stencils are always wide.
+    fn stencil<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedStencil<S>,
+        _: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        self.stencil_operator(&DeviceStencil::upload(self, &matrix)?)
+    }
+
+    fn grid_transfer<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedTransfer<S>,
+        _: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        self.transfer_operator(&DeviceTransfer::upload(self, &matrix)?)
+    }
+
+    fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
+        self.stencil_sweep(DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?)
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 mod fused;
 mod multivectors;
 mod products;
+mod stencils;
 mod vectors;
 
 pub(super) fn devices() -> Vec<Gpu> {

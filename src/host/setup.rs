@@ -465,12 +465,9 @@ impl<B: StorageFactory> Store<B> for Host {
         inverse: Vec<S>,
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>> {
-        let (a, inverse) = match a {
-            HostMatrix::Stencil(matrix) => match to.stencil_colours(ColouredStencil { matrix, inverse, shared }) {
-                Ok(colours) => return Ok(colours),
-                Err(stencil) => (stencil.matrix.to_rows()?, stencil.inverse),
-            },
-            a => (a.to_rows()?.into_owned(), inverse),
+        let a = match a {
+            HostMatrix::Stencil(matrix) => return to.stencil_colours(ColouredStencil { matrix, inverse, shared }),
+            a => a.to_rows()?.into_owned(),
         };
         let colouring = Colouring::new(&a.structure.view::<f64>(&[]))?;
         to.colours(Coloured { inverse, colouring, matrix: a, shared })

@@ -12,12 +12,16 @@ use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::comm::unavailable;
 use crate::error::{Result, try_copy};
 use crate::scalar::{Number, Scalar, Sums};
-use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
+use crate::sparse::{Coloured, ColouredStencil, Colouring, SharedCsr, SharedStencil, SharedTransfer};
 
 /// What to use instead of a smoother that is not there over ranks.
 const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
 
 impl StorageFactory for Host {
+    fn has_whole_vectors(&self) -> bool {
+        self.over.is_none()
+    }
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         match &self.over {
             Some(over) => try_copy(&values[over.own(values.len())]),
@@ -64,12 +68,12 @@ impl StorageFactory for Host {
         Ok(Box::new(TransferOperator::new(self, matrix)))
     }
 
-    fn stencil_colours<S: Number, V: Number>(
-        &self,
-        matrix: ColouredStencil<S>,
-    ) -> std::result::Result<Box<dyn Colours<Host, V>>, ColouredStencil<S>> {
+    fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Host, V>>> {
         if self.over.is_some() {
-            return Err(matrix);
+            let ColouredStencil { matrix, inverse, shared } = matrix;
+            let matrix = matrix.to_rows()?;
+            let colouring = Colouring::new(&matrix.structure.view::<f64>(&[]))?;
+            return self.colours(Coloured { matrix, inverse, colouring, shared });
         }
         Ok(Box::new(StencilColours::new(matrix)))
     }

@@ -3,11 +3,13 @@
 use super::Matrix;
 use crate::backend::setup::Setup;
 use crate::error::{Result, fail};
+use crate::gpu::DeviceStencil;
 use crate::gpu::Gpu;
-use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
+use crate::gpu::setup::DeviceNearNullSpace;
+use crate::gpu::setup::grid::GpuMatrix;
 use crate::host::{Host, HostMatrix};
 use crate::scalar::{Number, Precision, Scalar, with_precision};
-use crate::sparse::NearNullSpace;
+use crate::sparse::{NearNullSpace, SharedStencil};
 use std::sync::Arc;
 
 /// A set-up backend that a caller's matrix can be brought to.
@@ -20,18 +22,20 @@ pub(crate) trait Import: Setup {
     fn caller_energy<T: Scalar>(&self, matrix: &Matrix, finest: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
 }
 
+/// The stencil of a matrix.
+fn stencil<S: Number>(matrix: &Matrix) -> Result<SharedStencil<S>> {
+    match matrix.shared_stencil()? {
+        Some(stencil) => Ok(stencil),
+        None => fail!(
+            OptionValue,
+            "amg.type \"structured\" needs a matrix on a structured grid; give it as a stencil, or set its grid"
+        ),
+    }
+}
+
 impl Import for Host {
     fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<HostMatrix<S>> {
-        if !structured {
-            return Ok(matrix.shared()?.into());
-        }
-        match matrix.shared_stencil()? {
-            Some(stencil) => Ok(HostMatrix::Stencil(stencil)),
-            None => fail!(
-                OptionValue,
-                "amg.type \"structured\" needs a matrix on a structured grid; give it as a stencil, or set its grid"
-            ),
-        }
+        Ok(if structured { HostMatrix::Stencil(stencil(matrix)?) } else { matrix.shared()?.into() })
     }
 
     fn import_near_null_space(&self, _: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<NearNullSpace>> {
@@ -46,8 +50,11 @@ impl Import for Host {
 }
 
 impl Import for Gpu {
-    fn import<S: Number>(&self, matrix: &Matrix, _: bool) -> Result<DeviceCsr<S>> {
-        matrix.device(self)
+    fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<GpuMatrix<S>> {
+        if !structured {
+            return Ok(matrix.device(self)?.into());
+        }
+        Ok(GpuMatrix::Stencil(DeviceStencil::upload(self, &stencil(matrix)?)?))
     }
 
     fn import_near_null_space(&self, matrix: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<DeviceNearNullSpace>> {
@@ -58,11 +65,11 @@ impl Import for Gpu {
     fn caller_energy<T: Scalar>(
         &self,
         matrix: &Matrix,
-        finest: &DeviceCsr<T>,
+        finest: &GpuMatrix<T>,
         x: &crate::gpu::Slice<f64>,
     ) -> Result<f64> {
         match (T::PRECISION, matrix.precision()) {
-            (Precision::F32, Precision::F64) => self.energy(&matrix.device::<f64>(self)?, x),
+            (Precision::F32, Precision::F64) => self.energy::<f64>(&self.import(matrix, matrix.is_stencil())?, x),
             _ => self.energy(finest, x),
         }
     }

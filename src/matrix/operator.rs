@@ -7,7 +7,9 @@ use crate::gpu::setup::transpose::transpose;
 use crate::gpu::{Gpu, Narrower};
 use crate::host::Host;
 use crate::host::distributed::DistributedMatrix;
-use crate::scalar::{Scalar, Sums, with_precision};
+use crate::scalar::{Precision, Scalar, Sums, with_precision};
+use crate::sparse::SharedStencil;
+use half::f16;
 use std::sync::Arc;
 
 /// A backend on which a [`Matrix`] can be an operator.
@@ -36,8 +38,7 @@ impl MatrixBackend for Host {
             });
         }
         with_precision!(matrix.precision(), I => {
-            let stencil = if matrix.is_stencil() { matrix.shared_stencil::<I>()? } else { None };
-            match stencil {
+            match own_stencil::<I>(matrix)? {
                 Some(stencil) => self.stencil(stencil, Sums::Wide),
                 None => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide),
             }
@@ -53,7 +54,10 @@ impl MatrixBackend for Gpu {
     type Narrower = Narrower;
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
-        with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
+        with_precision!(matrix.precision(), I => match own_stencil::<I>(matrix)? {
+            Some(stencil) => self.stencil(stencil, Sums::Wide),
+            None => self.operator(matrix.device::<I>(self)?, Sums::Wide),
+        })
     }
 
     fn exact_matrix_operator<T: Scalar>(
@@ -62,8 +66,30 @@ impl MatrixBackend for Gpu {
         earlier: &mut Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         self.begin_step(None, "operator");
-        with_precision!(matrix.precision(), I => self.exact_operator(matrix.device::<I>(self)?, earlier))
+        with_precision!(matrix.precision(), I => match own_stencil::<I>(matrix)? {
+            Some(stencil) => exact_stencil(self, &stencil),
+            None => self.exact_operator(matrix.device::<I>(self)?, earlier),
+        })
     }
+}
+
+/// The stencil of a matrix that was given as one. Products with a matrix in rows whose grid is known go on reading the rows.
+fn own_stencil<I: Scalar>(matrix: &Matrix) -> Result<Option<SharedStencil<I>>> {
+    if matrix.is_stencil() { matrix.shared_stencil() } else { Ok(None) }
+}
+
+/// A stencil in the narrowest number format that holds every value exactly, where that is narrower than its own.
+fn exact_stencil<I: Scalar, T: Scalar>(
+    gpu: &Gpu,
+    stencil: &SharedStencil<I>,
+) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+    if stencil.is_exact_in::<f16>()? {
+        return gpu.stencil(stencil.cast::<f16>()?, Sums::Wide).map(Some);
+    }
+    if I::PRECISION == Precision::F64 && stencil.is_exact_in::<f32>()? {
+        return gpu.stencil(stencil.cast::<f32>()?, Sums::Wide).map(Some);
+    }
+    Ok(None)
 }
 
 /// The matrix or its transpose as an operator on a GPU.

@@ -1,7 +1,8 @@
 //! One right-hand side with its solution: runs of a Krylov method until the true residual meets the tolerance.
 
 use super::user::SolverBackend;
-use crate::error::{Class, Error, Result, Status};
+use crate::error::{Class, Error, Result, Status, try_collect};
+use crate::hash::hash;
 use crate::krylov::{Krylov, Next, Run};
 use crate::scalar::{Precision, Scalar};
 
@@ -18,6 +19,19 @@ pub(super) const GENERAL_HINT: &str =
 /// What helps where the matrix is singular.
 pub(super) const NULL_SPACE_HINT: &str =
     "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
+
+/// What a solve says that ended at the accuracy of the format of x.
+const ROUNDING_HINT: &str = "f64 allows hardly less for this matrix and right-hand side, because rounding the solution changes the \
+                                        residual by about as much: raise solver.tolerance";
+
+/// Krylov methods end at a residual of up to this many times what the rounding of x leaves, because iterates on the way to x are larger.
+const NEAR_ROUNDING: f64 = 16.0;
+
+/// Largest relative error of rounding to f64.
+const UNIT_ROUNDOFF: f64 = 0.5 * f64::EPSILON;
+
+/// Seed of the changes that stand for rounding.
+const ROUNDING_SEED: u64 = 53;
 
 /// The vectors of one solve.
 pub(super) struct System<'a, B: SolverBackend, T: Scalar> {
@@ -76,6 +90,25 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         }
     }
 
+    /// Whether the tolerance is out of reach of f64, and b - A x near what is in reach: the change of A x where every element of x changes at random
+    /// within its rounding, which is large where A is badly conditioned. Overwrites r. False over ranks, and where there is no memory for the measurement.
+    fn is_at_rounding(&mut self, run: &mut Run<'_, B, T>) -> Result<bool> {
+        let (backend, n) = (run.backend, run.a.rows());
+        if T::PRECISION != Precision::F64 || !self.true_norm.is_finite() || !backend.has_whole_vectors() {
+            return Ok(false);
+        }
+        let random = try_collect((0..n).map(|i| hash(i, ROUNDING_SEED) as i64 as f32 / i64::MAX as f32));
+        let (Ok(random), Ok(mut change)) = (random.and_then(|random| backend.array(random)), backend.zeros::<T>(n))
+        else {
+            return Ok(false);
+        };
+        backend.scale_by(1, &random, self.x, &mut change);
+        run.operator(&change, self.r)?;
+        let rounding = UNIT_ROUNDOFF * backend.norm(self.r);
+        let is_out_of_reach = rounding.is_finite() && run.target < rounding;
+        Ok(is_out_of_reach && self.true_norm <= NEAR_ROUNDING * rounding)
+    }
+
     /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
     pub fn take_best(&mut self, run: &mut Run<'_, B, T>, end: Result<Next>) -> Result<Next> {
         let failed = match &end {
@@ -100,6 +133,9 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
             if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
                 return NULL_SPACE_HINT;
             }
+        }
+        if self.is_at_rounding(run).unwrap_or(false) {
+            return ROUNDING_HINT;
         }
         if T::PRECISION == Precision::F32 && residual < 1e-3 {
             return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";

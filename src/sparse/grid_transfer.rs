@@ -5,7 +5,7 @@
 //! zero.
 
 use super::stencil::cast;
-use super::{Block, Csr, Grid, Offset, SharedCsr, Storage, transpose};
+use super::{Block, Csr, Grid, Offset, SharedCsr, Stencil, Storage, transpose};
 use crate::error::{Result, try_copy, try_vec};
 use crate::par;
 use crate::scalar::Number;
@@ -27,6 +27,14 @@ impl Coarsened {
     pub fn new(fine: Grid, axes: [bool; 3]) -> Coarsened {
         let dims = std::array::from_fn(|a| if axes[a] { fine.dims[a].div_ceil(2) } else { fine.dims[a] });
         Coarsened { fine, coarse: Grid { dims, ..fine }, axes }
+    }
+
+    /// The sets of axes along which fine cells lie between coarse ones, those of fewer axes first.
+    pub fn classes(&self) -> Vec<[bool; 3]> {
+        let all = (1..8_usize).map(|bits| std::array::from_fn(|axis| bits >> axis & 1 == 1));
+        let mut classes: Vec<[bool; 3]> = all.filter(|class| (0..3).all(|a| !class[a] || self.axes[a])).collect();
+        classes.sort_by_key(|class| class.iter().filter(|odd| **odd).count());
+        classes
     }
 
     /// The fine cell at step `d` from a coarse one along an axis, if there is one that interpolates from it.
@@ -96,6 +104,52 @@ impl TransferPattern {
         };
         let ((x, nx), (y, ny), (z, _)) = (along(0, x), along(1, y), along(2, z));
         x + nx * (y + ny * z)
+    }
+
+    /// Steps along an axis.
+    pub fn steps_along(&self, axis: usize) -> std::ops::RangeInclusive<i8> {
+        if self.grids.axes[axis] { self.low..=1 } else { 0..=0 }
+    }
+
+    /// Coarse steps that step `d` of R, offset `o` of A and a step of P give along an axis, with that step of P.
+    pub fn coarse_steps(&self, axis: usize, d: i8, o: i8) -> [Option<(i8, i8)>; 2] {
+        let s = d + o;
+        match (self.grids.axes[axis], self.low) {
+            (false, _) => [Some((o, 0)), None],
+            (true, 0) => [Some((s.div_euclid(2), s.rem_euclid(2))), None],
+            _ if s.rem_euclid(2) == 0 => [Some((s / 2, 0)), None],
+            _ => [Some(((s - 1) / 2, 1)), Some(((s + 1) / 2, -1))],
+        }
+    }
+
+    /// The pattern of R A P. Along a short periodic axis both directions lead to the same cell, and both are there.
+    pub fn coarse_stencil(&self, a: &Stencil) -> Result<Stencil> {
+        let coarse = self.grids.coarse;
+        let along = |axis: usize, o: i8| -> Vec<i8> {
+            if coarse.periodic[axis] && coarse.dims[axis] <= 2 {
+                return vec![-1, 0, 1];
+            }
+            let steps = self.steps_along(axis).flat_map(|d| self.coarse_steps(axis, d, o)).flatten();
+            steps.map(|(step, _)| step).collect()
+        };
+        let mut found = [false; 27];
+        let number = |[x, y, z]: Offset| (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize;
+        found[number([0; 3])] = true;
+        for [x, y, z] in &a.offsets {
+            for dz in along(2, *z) {
+                for dy in along(1, *y) {
+                    for dx in along(0, *x) {
+                        found[number([dx, dy, dz])] = true;
+                    }
+                }
+            }
+        }
+        // A coarse cell that has no neighbour along an axis needs no offset to it.
+        let exists =
+            |offset: &Offset| (0..3).all(|axis| offset[axis] == 0 || coarse.dims[axis] > 1 || coarse.periodic[axis]);
+        let all = (-1..=1).flat_map(|z| (-1..=1).flat_map(move |y| (-1..=1).map(move |x| [x, y, z])));
+        let offsets: Vec<Offset> = all.filter(|offset| found[number(*offset)] && exists(offset)).collect();
+        Stencil::new(coarse, a.block, &offsets)
     }
 
     /// Where the weights of a step for one unknown of a cell begin.

@@ -20,7 +20,7 @@ pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
 pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
-pub use stencil::{Grid, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
+pub use stencil::{EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
 pub use validate::{DiagonalDefect, validate, validate_values};
 
 use crate::error::{Result, try_capacity, try_copy, try_extend, try_filled, try_vec};

@@ -3,8 +3,11 @@
 //! Cells are numbered with x fastest: cell (x, y, z) has number x + nx (y + ny z), and its unknowns are consecutive rows. Entries that would
 //! reach outside of the grid are stored as zeros.
 
+mod colours;
 mod convert;
 mod validate;
+
+pub use colours::{EveryOther, LineColours};
 
 use super::Storage;
 use crate::error::{Result, fail, try_vec};
@@ -50,6 +53,11 @@ impl Grid {
     /// Number of cells.
     pub fn cells(&self) -> usize {
         self.dims.iter().product()
+    }
+
+    /// Whether an axis is periodic with an odd number of cells: two colours are not enough along it.
+    pub fn is_odd_ring(&self, axis: usize) -> bool {
+        self.periodic[axis] && !self.dims[axis].is_multiple_of(2)
     }
 
     /// Number of lines along x.
@@ -196,6 +204,15 @@ impl<T: Number> SharedStencil<T> {
     #[inline(always)]
     pub fn array(&self, offset: usize, r: usize, c: usize) -> &[T] {
         &self.values.as_slice()[self.pattern.array(offset, r, c)..][..self.pattern.grid.cells()]
+    }
+
+    /// Whether another format holds every value exactly.
+    pub fn is_exact_in<U: Number>(&self) -> Result<bool> {
+        let values = self.values.as_slice();
+        let exact = par::map_ranges(values.len(), par::GRAIN, |range| {
+            Ok(values[range].iter().all(|v| v.cast::<U>().to_f64() == v.to_f64()))
+        })?;
+        Ok(exact.into_iter().all(|exact| exact))
     }
 
     /// The same pattern with values in another format; the values are shared when the format is the same.

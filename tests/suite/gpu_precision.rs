@@ -123,7 +123,7 @@ whole_gallery! {
     the_gallery_in_auto "auto";
 }
 
-/// Hierarchies of these are computed on the host, in any context: `structured.rs`.
+/// Multigrid on these is another hierarchy, whose solves on devices are in `structured.rs`.
 const ON_GRIDS: [&str; 7] = ["laplace27", "rhd", "rhd3t", "oil", "oil4c", "weather", "solid3d"];
 
 #[test]

@@ -1,5 +1,6 @@
 //! Multigrid on structured grids: the problems of the gallery for it, number formats, updates, threads and devices.
 
+use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::matrix::Values;
 use terrace::sparse::Grid;
@@ -128,17 +129,85 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn a_gpu_gets_the_hierarchy_in_rows_and_takes_the_same_iterations() {
-    let matrix = problem("laplace27:9");
-    let options = [("amg.smoother.type", "l1_jacobi"), ("precision", "dp"), ("amg.coarsest.max_rows", "20")];
-    let (_, _, on_host) = solve("host:1", &matrix, &options);
-    let (status, _, on_device) = solve("sim", &matrix, &options);
-    assert_eq!(status, Status::Success);
-    assert_eq!(on_device.solves[0].iterations, on_host.solves[0].iterations);
-    assert!(!on_device.levels[0].format.starts_with("stencil"));
-    assert!(on_device.setup_place.contains("grid"), "{}", on_device.setup_place);
-    let rows: Vec<usize> = on_host.levels.iter().map(|level| level.rows).collect();
-    assert_eq!(on_device.levels.iter().map(|level| level.rows).collect::<Vec<_>>(), rows);
+fn a_gpu_solves_on_stencils_with_the_iterations_of_the_host() {
+    for (name, smoother, precision) in [
+        ("laplace27:9", "auto", "dp"),
+        ("laplace27:9", "l1_jacobi", "(sp,hp)"),
+        ("rhd:9x8x7", "auto", "(sp,hp)"),
+        ("oil:9x8x7", "chebyshev", "sp"),
+        ("rhd3t:6", "auto", "dp"),
+        ("oil4c:6x5x4", "auto", "dp"),
+        ("solid3d:4", "jacobi", "(sp,hp)"),
+    ] {
+        let matrix = problem(name);
+        let options = [
+            ("amg.smoother.type", smoother),
+            ("precision", precision),
+            ("amg.coarsest.max_rows", "20"),
+            ("solver.restart", "60"),
+        ];
+        let (_, _, on_host) = solve("host:1", &matrix, &options);
+        for device in devices() {
+            let (status, _, on_device) = solve(device, &matrix, &options);
+            assert_eq!(status, Status::Success, "{name} {precision} {smoother} {device}");
+            let (found, expected) = (on_device.solves[0].iterations, on_host.solves[0].iterations);
+            assert!(found.abs_diff(expected) <= 1, "{name} {precision} {smoother} {device}: {found}, {expected}");
+            assert!(on_device.levels.iter().all(|level| level.format.starts_with("stencil")), "{name}");
+            assert!(on_device.setup_place.starts_with("device"), "{name}: {}", on_device.setup_place);
+            let rows = |report: &Report| report.levels.iter().map(|level| level.rows).collect::<Vec<_>>();
+            assert_eq!(rows(&on_device), rows(&on_host));
+        }
+    }
+}
+
+/// Cycles of hierarchies that were computed on the host and on the device.
+#[test]
+fn the_hierarchy_of_a_device_is_that_of_the_host() {
+    for (name, precision) in
+        [("laplace27:9x8x7", "dp"), ("oil:9x8x7", "(sp,hp)"), ("solid3d:4", "dp"), ("rhd:12x9x8", "auto")]
+    {
+        let matrix = problem(name);
+        let device = Context::new(devices()[0]).unwrap();
+        let b = gallery::random_vector(matrix.rows()).unwrap();
+        let apply = |place: &str| {
+            let options = config(&[("precision", precision), ("amg.setup", place), ("amg.coarsest.max_rows", "20")]);
+            let mut amg = Amg::setup(&device, &matrix, &options).unwrap();
+            let mut x = vec![0.0; b.len()];
+            amg.apply(&b, &mut x).unwrap();
+            // An update with the same values changes nothing.
+            amg.update().unwrap();
+            let mut y = vec![1.0; b.len()];
+            amg.apply(&b, &mut y).unwrap();
+            assert!(x == y, "{name} {precision} {place}");
+            let report = amg.report();
+            (x, report.levels.iter().map(|level| (level.rows, level.format.clone())).collect::<Vec<_>>())
+        };
+        let (on_host, levels) = apply("host");
+        let (on_device, own_levels) = apply("device");
+        assert_eq!(own_levels, levels, "{name} {precision}");
+        assert!(on_device == on_host, "{name} {precision}");
+    }
+}
+
+#[test]
+fn a_gpu_multiplies_with_a_stencil_in_the_narrowest_exact_format() {
+    let matrix = problem("laplace27:7x6x5");
+    let (context, device) = (Context::new("host:1").unwrap(), Context::new("sim").unwrap());
+    let x = gallery::random_vector(matrix.rows()).unwrap();
+    let (mut expected, mut found) = (vec![1.0; x.len()], vec![1.0; x.len()]);
+    matrix.apply(&context, 2.0, &x, -1.0, &mut expected).unwrap();
+    matrix.apply(&device, 2.0, &x, -1.0, &mut found).unwrap();
+    assert!(found == expected);
+    // 26 and -1 are exact in f16, 26e-8 is not in f32.
+    for name in ["laplace27:9", "laplace27:9:scale=1e-8", "oil4c:4"] {
+        let matrix = problem(name);
+        let options = [("solver.preconditioner", "jacobi"), ("solver.tolerance", "1e-4")];
+        let (status, x, on_host) = solve("host:1", &matrix, &options);
+        assert_eq!(status, Status::Success);
+        let (_, y, on_device) = solve("sim", &matrix, &options);
+        assert_eq!(on_device.solves[0].iterations, on_host.solves[0].iterations, "{name}");
+        assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() < 1e-6), "{name}");
+    }
 }
 
 #[test]

@@ -42,6 +42,6 @@ impl<T: Scalar> Interpolation<Gpu, T> for ClassicalModified {
             None => interpolate(input.setup, input.a, input.graph, coarse, input.truncation)?,
             Some(pattern) => numeric(input.setup, input.a, input.graph, coarse, pattern)?,
         };
-        Ok(Interpolated::alone(p))
+        Ok(Interpolated::alone(p.into()))
     }
 }

@@ -1,7 +1,7 @@
 //! The pivots of DILU on a GPU: [`crate::host::dilu`] on the device, with the same bits. The work is in `kernels/dilu.cu`.
 
-use super::DeviceCsr;
 use super::colouring::DeviceColouring;
+use super::grid::GpuMatrix;
 use crate::backend::dilu::{DiluPivots, SMALLEST_PIVOT};
 use crate::error::Result;
 use crate::gpu::runtime::Argument;
@@ -10,7 +10,7 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 
 impl DiluPivots for Gpu {
-    fn dilu_pivots<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<(Buffer<T>, Buffer<T>)> {
+    fn dilu_pivots<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<(Buffer<T>, Buffer<T>)> {
         assert_eq!(a.block, Block::SCALAR);
         let colouring = DeviceColouring::new(self, &a.pattern())?;
         let (inverse, lost) = (self.zeroed::<T>(a.rows)?, self.zeroed::<T>(a.rows)?);
@@ -38,8 +38,8 @@ impl DiluPivots for Gpu {
 
 #[cfg(test)]
 mod tests {
-    use super::super::irregular;
     use super::super::tests::{narrow, problems, rotating_devices};
+    use super::super::{DeviceCsr, irregular};
     use super::*;
     use crate::host::dilu;
     use crate::sparse::Csr;
@@ -47,7 +47,7 @@ mod tests {
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let wanted = dilu::pivots(&a.view()).unwrap();
         for gpu in rotating_devices() {
-            let (inverse, lost) = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap();
+            let (inverse, lost) = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap().into()).unwrap();
             assert_eq!((gpu.fetch(&inverse).unwrap(), gpu.fetch(&lost).unwrap()), wanted, "{name}");
         }
     }

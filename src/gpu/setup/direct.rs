@@ -50,8 +50,9 @@ pub(crate) struct Direct;
 impl<T: Scalar> Interpolation<Gpu, T> for Direct {
     fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
         let coarse = input.splitting("direct")?;
-        let p = interpolate(input.setup, input.a, input.graph, coarse, input.truncation, input.pattern())?;
-        Ok(Interpolated::alone(p))
+        let pattern = input.pattern().map(|pattern| &**pattern);
+        let p = interpolate(input.setup, input.a, input.graph, coarse, input.truncation, pattern)?;
+        Ok(Interpolated::alone(p.into()))
     }
 }
 

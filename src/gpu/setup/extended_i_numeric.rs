@@ -317,9 +317,9 @@ impl ExtendedI {
             let p = two_stage::interpolate(gpu, first, second, truncation, None, |coarse, only| {
                 extended_i::interpolate(gpu, a, s, coarse, only, truncation)
             })?;
-            return Ok(Interpolated::alone(p));
+            return Ok(Interpolated::alone(p.into()));
         };
-        let (of, splittings, pattern) = ((a, s), (first, second), earlier.pattern);
+        let (of, splittings, pattern) = ((&**a, s), (first, second), earlier.pattern);
         let (p, stages) = match input.shared_symbolic::<Stages>() {
             Some(stages) => (stages.numeric(gpu, of, splittings, truncation, pattern)?, stages),
             // Other data: memory was short for symbolic data.
@@ -329,7 +329,7 @@ impl ExtendedI {
                 (p, Arc::new(stages))
             }
         };
-        Ok(Interpolated { symbolic: Some(stages), ..Interpolated::alone(p) })
+        Ok(Interpolated { symbolic: Some(stages), ..Interpolated::alone(p.into()) })
     }
 }
 
@@ -341,14 +341,14 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
         }
         let coarse = input.splitting("extended_i")?;
         let Some(pattern) = input.pattern() else {
-            return Ok(Interpolated::alone(extended_i::interpolate(gpu, a, s, coarse, None, input.truncation)?));
+            return Ok(Interpolated::alone(extended_i::interpolate(gpu, a, s, coarse, None, input.truncation)?.into()));
         };
         let symbolic = match input.shared_symbolic::<ExtendedISymbolic>() {
             Some(symbolic) => symbolic,
             None => Arc::new(ExtendedISymbolic::new(gpu, a, s, coarse, pattern)?),
         };
         let p = symbolic.numeric(gpu, a, s, coarse, pattern)?;
-        Ok(Interpolated { symbolic: Some(symbolic), ..Interpolated::alone(p) })
+        Ok(Interpolated { symbolic: Some(symbolic), ..Interpolated::alone(p.into()) })
     }
 
     fn without_symbolic(&self) -> Option<Arc<dyn InterpolationSymbolic<Gpu>>> {

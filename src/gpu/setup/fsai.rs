@@ -1,6 +1,7 @@
 //! FSAI on a GPU: [`crate::host::fsai`] on the device, with the same bits. The work is in `kernels/fsai.cu` and
 //! `kernels/fsai_pattern.cu`.
 
+use super::grid::{GpuMatrix, GpuPattern};
 use super::truncate::gather;
 use super::{DeviceCsr, DevicePattern, diagonal, spgemm};
 use crate::backend::fsai::{Adaptive, Factor, FsaiFactor, Pair, Static, smallest_pivot};
@@ -42,39 +43,39 @@ enum Keep {
 }
 
 impl FsaiFactor for Gpu {
-    fn adaptive<T: Scalar>(&self, a: &DeviceCsr<T>, adaptive: &Adaptive) -> Result<Factor<Gpu, T>> {
+    fn adaptive<T: Scalar>(&self, a: &GpuMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Gpu, T>> {
         within_memory(|workspace| adaptive_factor(self, a, adaptive, workspace))
     }
 
-    fn static_pattern<T: Scalar>(&self, a: &DeviceCsr<T>, wanted: &Static) -> Result<DevicePattern> {
+    fn static_pattern<T: Scalar>(&self, a: &GpuMatrix<T>, wanted: &Static) -> Result<GpuPattern> {
         let diagonals = diagonal::entries(self, a)?;
         let keep = |which: Keep| kept(self, a, &diagonals, which, wanted.pre_filter);
         if wanted.power == 1 {
-            return Ok(keep(Keep::LargeLower)?.pattern());
+            return Ok(keep(Keep::LargeLower)?.pattern().into());
         }
         let large = keep(Keep::Large)?;
         let mut power = spgemm::multiply(self, &large, &large)?;
         for _ in 2..wanted.power {
             power = spgemm::multiply(self, &power, &large)?;
         }
-        Ok(kept(self, &power, &diagonals, Keep::Lower, 0.0)?.pattern())
+        Ok(kept(self, &power, &diagonals, Keep::Lower, 0.0)?.pattern().into())
     }
 
-    fn on_pattern<T: Scalar>(&self, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<Factor<Gpu, T>> {
+    fn on_pattern<T: Scalar>(&self, a: &GpuMatrix<T>, pattern: &GpuPattern) -> Result<Factor<Gpu, T>> {
         within_memory(|workspace| values_on(self, a, pattern, workspace))
     }
 
     fn pair_on_pattern<T: Scalar>(
         &self,
-        a: &DeviceCsr<T>,
-        transposed: &DeviceCsr<T>,
-        pattern: &DevicePattern,
+        a: &GpuMatrix<T>,
+        transposed: &GpuMatrix<T>,
+        pattern: &GpuPattern,
     ) -> Result<Pair<Gpu, T>> {
         within_memory(|workspace| pair_on(self, [a, transposed], pattern, workspace))
     }
 
-    fn filtered<T: Scalar>(&self, a: &DeviceCsr<T>, g: &DeviceCsr<T>, share: f64) -> Result<DevicePattern> {
-        Ok(kept(self, g, &diagonal::entries(self, a)?, Keep::LargeOfFactor, share)?.pattern())
+    fn filtered<T: Scalar>(&self, a: &GpuMatrix<T>, g: &GpuMatrix<T>, share: f64) -> Result<GpuPattern> {
+        Ok(kept(self, g, &diagonal::entries(self, a)?, Keep::LargeOfFactor, share)?.pattern().into())
     }
 }
 
@@ -139,7 +140,7 @@ fn kept<T: Scalar>(
 }
 
 fn factor_of<T: Scalar>(gpu: &Gpu, g: DeviceCsr<T>, breakdowns: &Buffer<i32>) -> Result<Factor<Gpu, T>> {
-    Ok(Factor { g, breakdowns: gpu.fetch(breakdowns)?[0] as usize })
+    Ok(Factor { g: g.into(), breakdowns: gpu.fetch(breakdowns)?[0] as usize })
 }
 
 /// The factor on a pattern, with about so many bytes of workspace. Waits for the device twice.
@@ -213,7 +214,7 @@ fn pair_on<T: Scalar>(
     ];
     gpu.launch(gpu.kernel(&format!("fsai_pair_{}", T::PRECISION.name()))?, groups * LANES, &arguments)?;
     let breakdowns = gpu.fetch(&breakdowns)?[0] as usize;
-    Ok(Pair { g: pattern.with(g), h: pattern.with(h), breakdowns })
+    Ok(Pair { g: pattern.with(g).into(), h: pattern.with(h).into(), breakdowns })
 }
 
 /// Rows of an adaptive factor at a stride, as kernels write them.
@@ -325,7 +326,7 @@ impl<'a, T: Scalar> AdaptiveRows<'a, T> {
     fn finish(self) -> Result<Factor<Gpu, T>> {
         let (rows, stride) = (self.a.rows, self.capacity + 1);
         let g = gather(self.gpu, (rows, rows), stride, (self.columns, self.values), &self.lengths)?;
-        Ok(Factor { g, breakdowns: self.gpu.fetch(&self.counts)?[0] as usize })
+        Ok(Factor { g: g.into(), breakdowns: self.gpu.fetch(&self.counts)?[0] as usize })
     }
 }
 
@@ -381,7 +382,7 @@ mod tests {
             let fsai = Fsai { pattern: Pattern::Static(wanted), post_filter };
             let expected = host().factor(&on_host, &fsai).unwrap();
             for gpu in rotating_devices() {
-                let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap().into();
                 let found = gpu.factor(&on_device, &fsai).unwrap();
                 let g = found.g.fetch(&gpu).unwrap();
                 let (offsets, columns) = expected.g.rows().structure.own_arrays();
@@ -402,7 +403,8 @@ mod tests {
             let pattern = host.static_pattern(&on_host, &Static { power, pre_filter: 0.1 }).unwrap();
             let expected = host.pair_on_pattern(&on_host, &transposed, &pattern).unwrap();
             for gpu in rotating_devices() {
-                let [a, transposed] = [&on_host, &transposed].map(|m| DeviceCsr::upload(&gpu, &m.view()).unwrap());
+                let [a, transposed] =
+                    [&on_host, &transposed].map(|m| GpuMatrix::from(DeviceCsr::upload(&gpu, &m.view()).unwrap()));
                 let pattern = gpu.static_pattern(&a, &Static { power, pre_filter: 0.1 }).unwrap();
                 for workspace in [WORKSPACE, 0] {
                     let found = pair_on(&gpu, [&a, &transposed], &pattern, workspace).unwrap();
@@ -427,7 +429,7 @@ mod tests {
         let adaptive = Adaptive { steps: 40, entries: 1, tolerance: 0.0 };
         let wanted = fsai::adaptive_factor(&a.view(), &adaptive).unwrap().0;
         for gpu in rotating_devices() {
-            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            let on_device = GpuMatrix::from(DeviceCsr::upload(&gpu, &a.view()).unwrap());
             gpu.set_memory_limit(Some(gpu.memory().used + (1 << 20)));
             let short = adaptive_factor(&gpu, &on_device, &adaptive, WORKSPACE).err().unwrap();
             assert_eq!(short.status, Status::OutOfMemory);

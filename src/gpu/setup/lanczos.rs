@@ -59,7 +59,7 @@ mod tests {
     use crate::sparse::Csr;
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
-        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap().into();
         let operator = gpu.as_operator(&on_device).unwrap();
         for steps in [1, 12] {
             let expected = lanczos::largest::<T>(&host(), steps, a.rows, &mut |x, y| {

@@ -78,7 +78,8 @@ pub(crate) struct MmExt {
 
 impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
     fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
-        let (gpu, a, s, truncation, pattern) = (input.setup, input.a, input.graph, input.truncation, input.pattern());
+        let (gpu, a, s, truncation) = (input.setup, input.a, input.graph, input.truncation);
+        let pattern = input.pattern().map(|pattern| &**pattern);
         let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
         let p = match input.coarse {
             Coarse::TwoPass(first, second) => {
@@ -88,7 +89,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
             }
             _ => interpolate(gpu, a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
         };
-        Ok(Interpolated::alone(p))
+        Ok(Interpolated::alone(p.into()))
     }
 }
 

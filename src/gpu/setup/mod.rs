@@ -17,6 +17,8 @@ mod fsai;
 pub(crate) mod functions;
 pub(crate) mod galerkin;
 pub(crate) mod gather_blocks;
+pub(crate) mod grid;
+pub(crate) mod grid_levels;
 #[cfg(test)]
 pub(super) mod irregular;
 pub(crate) mod lanczos;

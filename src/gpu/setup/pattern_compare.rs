@@ -70,6 +70,7 @@ impl DeviceCoarse {
                 same(gpu, &[lists(&first.number, &other_first.number), lists(&second.number, &other_second.number)])
             }
             (DeviceCoarse::Aggregates(one), DeviceCoarse::Aggregates(other)) => same(gpu, &[lists(&one.of, &other.of)]),
+            (DeviceCoarse::Grid(one), DeviceCoarse::Grid(other)) => Ok(one == other),
             _ => Ok(false),
         }
     }

@@ -157,7 +157,7 @@ pub(crate) enum By<'a> {
 
 impl<'a> By<'a> {
     /// As kernels take it: the factors, and whether they divide.
-    fn parts(self) -> (View<'a>, i32) {
+    pub(super) fn parts(self) -> (View<'a>, i32) {
         match self {
             By::One => (View::NONE, 0),
             By::Times(s) => (s.view(), 0),

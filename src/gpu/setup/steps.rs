@@ -3,55 +3,28 @@
 use super::coarse_numbering::{DeviceCoarse, Splitting};
 use super::deferred_checks::DeferredChecks;
 use super::functions::DeviceFunctions;
+use super::grid::{GpuMatrix, GpuPattern};
 use super::rounding_loss::{self, Candidate as Measurable};
 use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
-    eigenvalue, galerkin, gather_blocks, lanczos, strength, transpose,
+    eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
 };
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
     By, Candidate, FormatRequest, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
-    SetupMatrix, SetupPattern, StorageHint, Store, Stored, Symbolic, at_level,
+    StorageHint, Store, Stored, Symbolic, at_level,
 };
 use crate::backend::spectrum::Largest;
-use crate::backend::{Colours, Operator};
-use crate::error::Result;
+use crate::backend::{Backend, Colours, Operator};
+use crate::error::{Result, fail};
+use crate::gpu::grid_transfer::DeviceTransfer;
+use crate::gpu::stencil::DeviceStencil;
 use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
 use crate::scalar::{Number, Scalar, Sums};
-use crate::sparse::{Block, SharedCsr};
+use crate::sparse::SharedCsr;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
-
-impl<S: Number> SetupMatrix for DeviceCsr<S> {
-    type Pattern = DevicePattern;
-
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn block(&self) -> Block {
-        self.block
-    }
-
-    fn entries(&self) -> usize {
-        self.values.len()
-    }
-
-    fn pattern(&self) -> DevicePattern {
-        DeviceCsr::pattern(self)
-    }
-
-    fn value_bytes(&self, references: usize) -> usize {
-        if Arc::strong_count(&self.values) > references { 0 } else { self.values.owned_bytes() }
-    }
-}
-
-impl SetupPattern for DevicePattern {
-    fn bytes(&self, references: usize) -> usize {
-        DevicePattern::bytes(self, references)
-    }
-}
 
 /// A pattern that a step reuses.
 impl Symbolic for DevicePattern {
@@ -60,19 +33,21 @@ impl Symbolic for DevicePattern {
     }
 }
 
-impl Symbolic for Arc<transpose::TransposeSymbolic> {
+/// Symbolic data of a transposition; grids need none.
+impl Symbolic for Option<Arc<transpose::TransposeSymbolic>> {
     fn bytes(&self) -> usize {
-        transpose::TransposeSymbolic::bytes(self)
+        self.as_ref().map_or(0, |symbolic| symbolic.bytes())
     }
 }
 
-impl Symbolic for Arc<galerkin::GalerkinSymbolic> {
+/// Symbolic data of a product; grids need none.
+impl Symbolic for Option<Arc<galerkin::GalerkinSymbolic>> {
     fn bytes(&self) -> usize {
-        galerkin::GalerkinSymbolic::bytes(self)
+        self.as_ref().map_or(0, |symbolic| symbolic.bytes())
     }
 
     fn drop_positions(&self) -> bool {
-        galerkin::GalerkinSymbolic::drop_positions(self)
+        self.as_ref().is_some_and(|symbolic| symbolic.drop_positions())
     }
 }
 
@@ -95,8 +70,8 @@ impl NearNullVectors for DeviceNearNullSpace {
 }
 
 impl Setup for Gpu {
-    type Matrix<S: Number> = DeviceCsr<S>;
-    type Pattern = DevicePattern;
+    type Matrix<S: Number> = GpuMatrix<S>;
+    type Pattern = GpuPattern;
     type Graph = DeviceGraph;
     type Splitting = Splitting;
     type Aggregates = DeviceAggregates;
@@ -104,8 +79,8 @@ impl Setup for Gpu {
     type Functions = DeviceFunctions;
     type Within = DevicePattern;
     type Nodes = DevicePattern;
-    type Transposition = Arc<transpose::TransposeSymbolic>;
-    type Product = Arc<galerkin::GalerkinSymbolic>;
+    type Transposition = Option<Arc<transpose::TransposeSymbolic>>;
+    type Product = Option<Arc<galerkin::GalerkinSymbolic>>;
     type Factors = Factors;
     type Format = Format;
     type Checks = DeferredChecks;
@@ -140,30 +115,30 @@ impl Setup for Gpu {
         checks.verify()
     }
 
-    fn to_scalar<T: Scalar>(&self, a: DeviceCsr<T>) -> Result<DeviceCsr<T>> {
-        to_scalar(self, &a)
+    fn to_scalar<T: Scalar>(&self, a: GpuMatrix<T>) -> Result<GpuMatrix<T>> {
+        Ok(to_scalar(self, &*a.to_rows(self)?)?.into())
     }
 
     fn to_nodes<T: Scalar>(
         &self,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         size: usize,
         symbolic: Option<&DevicePattern>,
-    ) -> Result<(DeviceCsr<T>, DevicePattern)> {
+    ) -> Result<(GpuMatrix<T>, DevicePattern)> {
         let nodes = match symbolic {
             Some(pattern) => gather_blocks::numeric(self, a, pattern)?,
             None => gather_blocks::gather(self, a, size)?,
         };
         let pattern = nodes.pattern();
-        Ok((nodes, pattern))
+        Ok((nodes.into(), pattern))
     }
 
     fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
         DeviceNearNullSpace::constants(self, rows, dofs_per_node)
     }
 
-    fn fetch<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<SharedCsr<f64>> {
-        a.fetch(self)?.into_shared().cast()
+    fn fetch<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<SharedCsr<f64>> {
+        a.fetch_rows(self)?.cast()
     }
 
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
@@ -181,18 +156,22 @@ impl Setup for Gpu {
     fn within_functions<T: Scalar>(
         &self,
         functions: &DeviceFunctions,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         symbolic: Option<&DevicePattern>,
-    ) -> Result<(DeviceCsr<T>, DevicePattern)> {
+    ) -> Result<(GpuMatrix<T>, DevicePattern)> {
         let within = match symbolic {
             Some(pattern) => functions.numeric(self, a, pattern)?,
             None => functions.within(self, a)?,
         };
         let pattern = within.pattern();
-        Ok((within, pattern))
+        Ok((within.into(), pattern))
     }
 
-    fn strength<T: Scalar>(&self, a: &DeviceCsr<T>, measure: &StrengthMeasure, level: usize) -> Result<DeviceGraph> {
+    fn strength<T: Scalar>(&self, a: &GpuMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<DeviceGraph> {
+        // On a grid the axes are chosen by the matrix itself.
+        let GpuMatrix::Rows(a) = a else {
+            return Ok(DeviceGraph { rows: 0, offsets: self.zeroed(1)?, columns: self.zeroed(0)? });
+        };
         match *measure {
             StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(self, a, theta, max_row_sum),
             StrengthMeasure::Absolute { theta } => strength::absolute(self, a, theta),
@@ -220,71 +199,87 @@ impl Setup for Gpu {
         Splitting::new(self, &second)
     }
 
-    fn transpose<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
-        transpose::transpose(self, a)
+    fn transpose<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<GpuMatrix<T>> {
+        Ok(match a {
+            GpuMatrix::Transfer(p) => GpuMatrix::Transfer(DeviceTransfer { transposed: !p.transposed, ..p.clone() }),
+            a => transpose::transpose(self, &*a.to_rows(self)?)?.into(),
+        })
     }
 
     fn transpose_symbolic<T: Scalar>(
         &self,
-        a: &DeviceCsr<T>,
-        _: &DevicePattern,
-    ) -> Result<Arc<transpose::TransposeSymbolic>> {
-        Ok(Arc::new(transpose::transpose_and_symbolic(self, a)?.1))
+        a: &GpuMatrix<T>,
+        _: &GpuPattern,
+    ) -> Result<Option<Arc<transpose::TransposeSymbolic>>> {
+        match a {
+            GpuMatrix::Rows(a) => Ok(Some(Arc::new(transpose::transpose_and_symbolic(self, a)?.1))),
+            _ => Ok(None),
+        }
     }
 
     fn transpose_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<transpose::TransposeSymbolic>,
-        a: &DeviceCsr<T>,
-        transposed: &DevicePattern,
-    ) -> Result<DeviceCsr<T>> {
-        Ok(transposed.with(symbolic.numeric(self, &a.values)?))
+        symbolic: &Option<Arc<transpose::TransposeSymbolic>>,
+        a: &GpuMatrix<T>,
+        transposed: &GpuPattern,
+    ) -> Result<GpuMatrix<T>> {
+        let (GpuMatrix::Rows(a), Some(symbolic)) = (a, symbolic) else { return self.transpose(a) };
+        Ok(transposed.with(symbolic.numeric(self, &a.values)?).into())
     }
 
     fn product<T: Scalar>(
         &self,
-        r: &DeviceCsr<T>,
-        a: &DeviceCsr<T>,
-        p: &DeviceCsr<T>,
-    ) -> Result<(DeviceCsr<T>, Arc<galerkin::GalerkinSymbolic>)> {
+        r: &GpuMatrix<T>,
+        a: &GpuMatrix<T>,
+        p: &GpuMatrix<T>,
+    ) -> Result<(GpuMatrix<T>, Option<Arc<galerkin::GalerkinSymbolic>>)> {
+        if let (GpuMatrix::Transfer(r), GpuMatrix::Stencil(a), GpuMatrix::Transfer(p)) = (r, a, p) {
+            return Ok((GpuMatrix::Stencil(grid_levels::product(self, r, a, p)?), None));
+        }
         let (coarse, symbolic) = galerkin::product(self, r, a, p)?;
-        Ok((coarse, Arc::new(symbolic)))
+        Ok((coarse.into(), Some(Arc::new(symbolic))))
     }
 
     fn product_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<galerkin::GalerkinSymbolic>,
-        pattern: &DevicePattern,
-        r: &DeviceCsr<T>,
-        a: &DeviceCsr<T>,
-        p: &DeviceCsr<T>,
-    ) -> Result<(DeviceCsr<T>, Arc<galerkin::GalerkinSymbolic>)> {
-        let values = galerkin::numeric(self, symbolic, r, a, p)?;
-        Ok((pattern.with(values), Arc::clone(symbolic)))
+        symbolic: &Option<Arc<galerkin::GalerkinSymbolic>>,
+        pattern: &GpuPattern,
+        r: &GpuMatrix<T>,
+        a: &GpuMatrix<T>,
+        p: &GpuMatrix<T>,
+    ) -> Result<(GpuMatrix<T>, Option<Arc<galerkin::GalerkinSymbolic>>)> {
+        let Some(known) = symbolic else { return self.product(r, a, p) };
+        let values = galerkin::numeric(self, known, r, a, p)?;
+        Ok((pattern.with(values).into(), symbolic.clone()))
     }
 
     fn inverse_diagonal<T: Scalar>(
         &self,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         width: usize,
         l1: bool,
         factors: Option<&Factors>,
     ) -> Result<Buffer<T>> {
-        diagonal::inverse(self, a, width, l1, factors.map(|factors| &*factors.s))
+        // Without sums over rows the diagonal blocks are enough.
+        let a = if l1 { a.to_rows(self)? } else { a.diagonal_blocks(self)? };
+        diagonal::inverse(self, &a, width, l1, factors.map(|factors| &*factors.s))
     }
 
     fn largest_eigenvalue<T: Scalar>(
         &self,
         estimate: &Estimate,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         inverse: &Slice<T>,
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        eigenvalue::largest(self, estimate, a, inverse, earlier)
+        eigenvalue::largest(self, estimate, &*a.to_rows(self)?, inverse, earlier)
     }
 
-    fn as_operator<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
-        self.csr_operator(a)
+    fn as_operator<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
+        match a {
+            GpuMatrix::Stencil(a) => self.stencil_operator(a),
+            a => self.csr_operator(a),
+        }
     }
 
     fn largest_eigenvalue_of<T: Scalar>(
@@ -296,17 +291,18 @@ impl Setup for Gpu {
         lanczos::largest(self, steps, n, product)
     }
 
-    fn dense_inverse<T: Scalar, S: Number>(&self, a: &DeviceCsr<T>) -> Result<Buffer<S>> {
-        dense::inverse(self, a)
+    fn dense_inverse<T: Scalar, S: Number>(&self, a: &GpuMatrix<T>) -> Result<Buffer<S>> {
+        dense::inverse(self, &*a.to_rows(self)?)
     }
 
     fn scaling_factors<T: Scalar>(
         &self,
-        matrices: &[&DeviceCsr<T>],
+        matrices: &[&GpuMatrix<T>],
         scaling: &str,
         l1: bool,
     ) -> Result<Vec<Result<Scaled<Gpu, T>>>> {
-        scaling::factors(self, matrices, scaling, l1)
+        let in_rows: Vec<_> = matrices.iter().map(|a| a.to_rows(self)).collect::<Result<_>>()?;
+        scaling::factors(self, &in_rows.iter().map(|a| &**a).collect::<Vec<_>>(), scaling, l1)
     }
 
     fn has_inverse_scaling(&self, factors: &Factors) -> bool {
@@ -319,26 +315,59 @@ impl Setup for Gpu {
 
     fn scaled<T: Scalar>(
         &self,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         rows: By<'_, Factors>,
         columns: By<'_, Factors>,
-    ) -> Result<DeviceCsr<T>> {
-        scaling::apply(self, a, factor(rows), factor(columns))
+    ) -> Result<GpuMatrix<T>> {
+        let (left, right) = (factor(rows), factor(columns));
+        Ok(match a {
+            a if matches!((&rows, &columns), (By::One, By::One)) => a.clone(),
+            GpuMatrix::Rows(a) => scaling::apply(self, a, left, right)?.into(),
+            GpuMatrix::Stencil(a) => GpuMatrix::Stencil(grid_levels::scaled(self, a, left, right)?),
+            GpuMatrix::Transfer(a) => GpuMatrix::Transfer(grid_levels::scaled_transfer(self, a, left, right)?),
+        })
     }
 
     fn stored<T: Scalar, S: Number>(
         &self,
-        a: &DeviceCsr<T>,
+        a: &GpuMatrix<T>,
         rounding: Rounding<'_, Factors>,
         which: Stored,
         checks: &Mutex<DeferredChecks>,
-    ) -> Result<DeviceCsr<S>> {
+    ) -> Result<GpuMatrix<S>> {
+        let Stored { what, level, may_vanish } = which;
+        let refuse = move |result| at_level(level, result);
+        let GpuMatrix::Rows(in_rows) = a else {
+            let scaled = match rounding {
+                Rounding::Nearest(rows, columns) => self.scaled(a, rows, columns)?,
+                Rounding::RowSums(_) => {
+                    return fail!(
+                        Unsupported,
+                        "precision.rounding \"row_sums\" on structured grids needs amg.setup \"host\""
+                    );
+                }
+            };
+            let checks = &mut lock(checks.lock());
+            return Ok(match &scaled {
+                GpuMatrix::Stencil(a) => {
+                    let (from, pattern) = ((&a.values, a.pattern.entries()), Arc::clone(&a.pattern));
+                    let values = grid_levels::stored(self, from, Some(&pattern), checks, refuse, (what, may_vanish))?;
+                    GpuMatrix::Stencil(DeviceStencil { pattern, values })
+                }
+                GpuMatrix::Transfer(a) => {
+                    let (from, pattern) = ((&a.values, a.pattern.entries()), Arc::clone(&a.pattern));
+                    let values = grid_levels::stored(self, from, None, checks, refuse, (what, may_vanish))?;
+                    GpuMatrix::Transfer(DeviceTransfer { pattern, transposed: a.transposed, values })
+                }
+                GpuMatrix::Rows(_) => unreachable!("scaling keeps the form"),
+            });
+        };
         let rounding = match rounding {
             Rounding::Nearest(rows, columns) => StoreRounding::Nearest(factor(rows), factor(columns)),
             Rounding::RowSums(factors) => StoreRounding::Keeping(&factors.s),
         };
-        let (Stored { what, level, may_vanish }, mut checks) = (which, lock(checks.lock()));
-        scaling::store(self, a, rounding, &mut checks, move |result| at_level(level, result), (what, may_vanish))
+        let mut checks = lock(checks.lock());
+        Ok(scaling::store(self, in_rows, rounding, &mut checks, refuse, (what, may_vanish))?.into())
     }
 
     fn stored_array<T: Scalar, S: Number>(
@@ -352,13 +381,14 @@ impl Setup for Gpu {
         diagonal::stored(self, exact, factor, &mut checks, move |result| at_level(level, result))
     }
 
-    fn choose_formats(&self, requests: &[FormatRequest<DevicePattern>], sums: Sums) -> Result<Option<Vec<Format>>> {
-        if sums == Sums::Rounded {
+    fn choose_formats(&self, requests: &[FormatRequest<GpuPattern>], sums: Sums) -> Result<Option<Vec<Format>>> {
+        let on_grids = requests.iter().any(|request| matches!(request.pattern, GpuPattern::Grid));
+        if sums == Sums::Rounded || on_grids {
             return Ok(None);
         }
         self.begin_step(None, "formats");
-        let wanted = |request: &FormatRequest<DevicePattern>| FormatQuery {
-            pattern: request.pattern.clone(),
+        let wanted = |request: &FormatRequest<GpuPattern>| FormatQuery {
+            pattern: (*request.pattern).clone(),
             storage: request.storage,
             sums: request.sums,
         };
@@ -369,16 +399,19 @@ impl Setup for Gpu {
         format.kept_bytes()
     }
 
-    fn diagonal<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
-        diagonal::entries(self, a)
+    fn diagonal<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Buffer<f64>> {
+        diagonal::entries(self, &*a.diagonal_blocks(self)?)
     }
 
-    fn random_right_hand_side<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
-        rounding_loss::start(self, a)
+    fn random_right_hand_side<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
+        rounding_loss::start(self, &*a.diagonal_blocks(self)?)
     }
 
-    fn energy<T: Scalar>(&self, a: &DeviceCsr<T>, x: &Slice<f64>) -> Result<f64> {
-        rounding_loss::energy(self, a, x)
+    fn energy<T: Scalar>(&self, a: &GpuMatrix<T>, x: &Slice<f64>) -> Result<f64> {
+        let GpuMatrix::Stencil(a) = a else { return rounding_loss::energy(self, a, x) };
+        let (a, mut y) = (self.stencil_operator::<T, f64, f64>(a)?, self.zeros(x.len())?);
+        a.apply(1.0, x, 0.0, &mut y)?;
+        Ok(self.dot(x, &y))
     }
 
     /// Both formats in one pass, and all candidates with one wait.
@@ -387,7 +420,9 @@ impl Setup for Gpu {
         candidates: &[Candidate<'_, Gpu, T>],
         _: &(dyn Fn(&Loss, f64) -> bool + Sync),
     ) -> Result<Vec<Measured>> {
-        let all: Vec<_> = candidates.iter().map(measurable).collect();
+        let in_rows: Vec<_> =
+            candidates.iter().map(|candidate| candidate.matrix.to_rows(self)).collect::<Result<_>>()?;
+        let all: Vec<_> = candidates.iter().zip(&in_rows).map(|(candidate, a)| measurable(candidate, a)).collect();
         let found = rounding_loss::measure(self, &all)?;
         let each = candidates.iter().zip(found).map(|(candidate, found)| {
             let loss = |(error, vanished): (f64, f64)| match candidate.losses {
@@ -400,8 +435,8 @@ impl Setup for Gpu {
     }
 }
 
-fn measurable<'a, T: Scalar>(candidate: &Candidate<'a, Gpu, T>) -> Measurable<'a, T> {
-    let Candidate { matrix, is_transfer, diagonal, smooth, losses } = *candidate;
+fn measurable<'a, T: Scalar>(candidate: &Candidate<'a, Gpu, T>, matrix: &'a DeviceCsr<T>) -> Measurable<'a, T> {
+    let Candidate { is_transfer, diagonal, smooth, losses, .. } = *candidate;
     Measurable { matrix, is_transfer, diagonal: Some(diagonal), smooth, losses }
 }
 
@@ -417,21 +452,29 @@ impl Store<Gpu> for Gpu {
     fn operator<S: Number, X: Number, Y: Number>(
         &self,
         to: &Gpu,
-        a: DeviceCsr<S>,
+        a: GpuMatrix<S>,
         hint: StorageHint,
         format: &mut Option<Format>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        to.operator_in(a, hint.sums, format)
+        match a {
+            GpuMatrix::Rows(a) => to.operator_in(a, hint.sums, format),
+            GpuMatrix::Stencil(a) => to.stencil_operator(&a),
+            GpuMatrix::Transfer(a) => to.transfer_operator(&a),
+        }
     }
 
     fn operator_and_l1<T: Scalar, V: Number>(
         &self,
         to: &Gpu,
-        a: DeviceCsr<T>,
+        a: GpuMatrix<T>,
         hint: StorageHint,
         format: &mut Option<Format>,
         l1: bool,
     ) -> Result<(Box<dyn Operator<Gpu, V>>, Option<Buffer<T>>)> {
+        let a = match a {
+            GpuMatrix::Rows(a) => a,
+            a => return Ok((Store::operator(self, to, a, hint, format)?, None)),
+        };
         let slots = match format {
             Some(format) if hint.sums == Sums::Wide => format.slots(to, &a, l1)?,
             _ => None,
@@ -456,10 +499,13 @@ impl Store<Gpu> for Gpu {
     fn colours<S: Number, V: Number>(
         &self,
         to: &Gpu,
-        a: DeviceCsr<S>,
+        a: GpuMatrix<S>,
         inverse: Buffer<S>,
         _: bool,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
-        to.coloured(&a, &inverse)
+        match a {
+            GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse),
+            a => to.coloured(&a, &inverse),
+        }
     }
 }

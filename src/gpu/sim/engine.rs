@@ -16,7 +16,7 @@ pub(super) struct Engine {
 unsafe impl Send for Engine {}
 
 /// Capacity for the arguments of a launch, in units of 8 bytes.
-const WORDS: usize = 96;
+const WORDS: usize = 128;
 
 /// A launch with copies of its arguments, one after the other.
 #[derive(Clone, Copy)]

@@ -29,7 +29,7 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
 }
 
 /// All forms of a product, on the host and on a device.
-fn compare<X: Number, Y: Number>(
+pub(super) fn compare<X: Number, Y: Number>(
     gpu: &Gpu,
     on_host: &dyn Operator<Host, X, Y>,
     on_device: &dyn Operator<Gpu, X, Y>,

@@ -5,6 +5,7 @@
 //! steps q towards the corner, with the weight w_q that the cell at q has for it; so edges come first, then faces, then the middle.
 
 use super::product::line_grain;
+use crate::backend::common::GridWeights;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail, try_vec};
@@ -14,27 +15,16 @@ use crate::scalar::Scalar;
 use crate::sparse::{Coarsened, Grid, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};
 use std::sync::Arc;
 
-/// A formula for the weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One, from the coarse cell that a fine one belongs to.
-    Constant,
-    /// Of the two coarse cells beside a fine one, a half each; one where there is only one.
-    Linear,
-    /// By the equation of the fine cell.
-    BlackBox,
-}
-
 /// The prolongator from a coarser grid for a matrix.
-pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Kind) -> Result<SharedTransfer<T>> {
-    let low = if kind == Kind::Constant { 0 } else { -1 };
+pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: GridWeights) -> Result<SharedTransfer<T>> {
+    let low = if kind == GridWeights::Constant { 0 } else { -1 };
     let pattern = Arc::new(TransferPattern::new(grids, a.pattern.block, low));
     let mut weights = try_vec(pattern.entries(), T::ZERO)?;
     let b = pattern.block;
     match kind {
-        Kind::BlackBox => {
+        GridWeights::BlackBox => {
             fill(&pattern, &mut weights, &|step| step == [0; 3], &|_, _, _| T::ONE);
-            for class in classes(&grids) {
+            for class in grids.classes() {
                 let corners = corner_weights(a, &pattern, class, &weights)?;
                 let cells = Class::new(&grids, class);
                 fill(&pattern, &mut weights, &|step| step.map(|d| d != 0) == class, &|at, step, c| {
@@ -43,8 +33,8 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Kind
                 });
             }
         }
-        Kind::Constant => fill(&pattern, &mut weights, &|_| true, &|_, _, _| T::ONE),
-        Kind::Linear => fill(&pattern, &mut weights, &|_| true, &|at, step, _| {
+        GridWeights::Constant => fill(&pattern, &mut weights, &|_| true, &|_, _, _| T::ONE),
+        GridWeights::Linear => fill(&pattern, &mut weights, &|_| true, &|at, step, _| {
             let fine = pattern.fine(at, step).expect("weights are filled where there is a fine cell");
             let parents = |axis: usize| grids.parents(axis, fine[axis], low).iter().flatten().count();
             T::from_f64((0..3).map(|axis| 1.0 / parents(axis) as f64).product())
@@ -77,14 +67,6 @@ fn fill<T: Scalar>(
             }
         }
     });
-}
-
-/// The sets of axes along which fine cells lie between coarse ones, those of fewer axes first.
-fn classes(grids: &Coarsened) -> Vec<[bool; 3]> {
-    let all = (1..8_usize).map(|bits| std::array::from_fn(|axis| bits >> axis & 1 == 1));
-    let mut classes: Vec<[bool; 3]> = all.filter(|class| (0..3).all(|a| !class[a] || grids.axes[a])).collect();
-    classes.sort_by_key(|class| class.iter().filter(|odd| **odd).count());
-    classes
 }
 
 /// The number of the corner that a step from a coarse cell comes from: a bit for each axis along which it lies on the right.
@@ -202,9 +184,6 @@ fn number([x, y, z]: Offset) -> usize {
     (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize
 }
 
-/// A sum of entries that is smaller than this share of their sizes is rounding.
-const ROUNDING: f64 = 1e-13;
-
 impl Equation {
     /// The weights of all corners.
     fn solve<T: Scalar>(
@@ -215,7 +194,7 @@ impl Equation {
         weight: &dyn Fn([usize; 3], Offset) -> f64,
         corners: &mut [T],
     ) {
-        let rounding = if T::PRECISION == crate::scalar::Precision::F64 { ROUNDING } else { 1e-5 };
+        let rounding = GridWeights::rounding::<T>();
         let sum = if self.sum.abs() <= rounding * self.size { 0.0 } else { self.sum };
         let middle = number([0; 3]);
         let others: f64 = self.b.iter().enumerate().filter(|(q, _)| *q != middle).map(|(_, b)| b).sum();
@@ -270,7 +249,7 @@ fn corner_cell(grids: &Coarsened, at: [usize; 3], odd: [bool; 3], bits: usize) -
 /// The component.
 pub struct GridInterpolation {
     /// Its formula.
-    pub kind: Kind,
+    pub kind: GridWeights,
     /// As the options spell it.
     pub name: &'static str,
 }
@@ -316,11 +295,11 @@ mod tests {
         let a = crate::sparse::Csr::from_triplets(n, n, &t).unwrap();
         let a = SharedStencil::from_rows(&a, Grid::new([n, 1, 1])).unwrap();
         let grids = Coarsened::new(a.pattern.grid, [true, false, false]);
-        let p = rows_of(&prolongator(&a, grids, Kind::BlackBox).unwrap());
+        let p = rows_of(&prolongator(&a, grids, GridWeights::BlackBox).unwrap());
         assert_eq!(p.view().row(1).map(|(j, v)| (j, v[0])).collect::<Vec<_>>(), [(0, 0.2), (1, 0.8)]);
-        let p = rows_of(&prolongator(&a, grids, Kind::Linear).unwrap());
+        let p = rows_of(&prolongator(&a, grids, GridWeights::Linear).unwrap());
         assert_eq!(p.view().row(3).map(|(j, v)| (j, v[0])).collect::<Vec<_>>(), [(1, 0.5), (2, 0.5)]);
-        let p = rows_of(&prolongator(&a, grids, Kind::Constant).unwrap());
+        let p = rows_of(&prolongator(&a, grids, GridWeights::Constant).unwrap());
         assert_eq!(p.view().row(3).map(|(j, v)| (j, v[0])).collect::<Vec<_>>(), [(1, 1.0)]);
     }
 
@@ -331,7 +310,7 @@ mod tests {
             let sums: Vec<f64> = (0..a.rows).map(|i| a.view().row(i).map(|(_, v)| v[0]).sum()).collect();
             let a = SharedStencil::from_rows(&a, Grid::new(dims)).unwrap();
             for axes in [[true; 3], [false, true, true], [true, false, false]] {
-                let p = rows_of(&prolongator(&a, Coarsened::new(a.pattern.grid, axes), Kind::BlackBox).unwrap());
+                let p = rows_of(&prolongator(&a, Coarsened::new(a.pattern.grid, axes), GridWeights::BlackBox).unwrap());
                 let inner = |i: usize| {
                     let at = a.pattern.grid.point(i);
                     (0..3).all(|axis| (2..dims[axis] - 2).contains(&at[axis]))
@@ -350,8 +329,10 @@ mod tests {
         let a = gallery::poisson5(9, 9).unwrap();
         let a = SharedStencil::from_rows(&a, Grid::new([9, 9, 1])).unwrap();
         let grids = Coarsened::new(a.pattern.grid, [true, true, false]);
-        let (black_box, linear) =
-            (prolongator(&a, grids, Kind::BlackBox).unwrap(), prolongator(&a, grids, Kind::Linear).unwrap());
+        let (black_box, linear) = (
+            prolongator(&a, grids, GridWeights::BlackBox).unwrap(),
+            prolongator(&a, grids, GridWeights::Linear).unwrap(),
+        );
         let (black_box, linear) = (rows_of(&black_box), rows_of(&linear));
         for i in [3 * 9 + 4, 4 * 9 + 3, 5 * 9 + 5, 4 * 9 + 4] {
             let weights =

@@ -1,5 +1,6 @@
 //! Coarsening of structured grids: the axes along which a level is coarsened, from its matrix alone.
 
+use crate::backend::common::strong_axes;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
@@ -7,9 +8,6 @@ use crate::host::{Host, HostMatrix};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Coarsened, SharedStencil};
-
-/// Names of the choices, as the options spell them; `auto` is beside them.
-pub const AXES: &[&str] = &["x", "y", "z", "xy", "xz", "yz", "xyz"];
 
 /// The mean coupling of each cell along each axis, in relation to the strongest axis of the cell. Entries to one side of a cell are added up, as
 /// in the matrix that is left when nothing varies along the other axes.
@@ -39,19 +37,6 @@ pub fn couplings<T: Scalar>(a: &SharedStencil<T>) -> [f64; 3] {
     sums.map(|sum| sum / (cells * b).max(1) as f64)
 }
 
-/// The axes of a name, or those with couplings of at least `threshold` times the strongest. An axis of one cell is never among them, nor is a
-/// periodic one of two.
-pub fn axes<T: Scalar>(a: &SharedStencil<T>, name: &str, threshold: f64) -> [bool; 3] {
-    let grid = &a.pattern.grid;
-    let possible = |axis: usize| grid.dims[axis] > if grid.periodic[axis] { 2 } else { 1 };
-    if name != "auto" {
-        return std::array::from_fn(|axis| possible(axis) && name.contains(["x", "y", "z"][axis]));
-    }
-    let couplings = couplings(a);
-    let strongest = (0..3).filter(|axis| possible(*axis)).map(|axis| couplings[axis]).fold(0.0, f64::max);
-    std::array::from_fn(|axis| possible(axis) && couplings[axis] >= threshold * strongest)
-}
-
 /// The component.
 pub struct GridCoarsening;
 
@@ -61,7 +46,8 @@ impl<T: Scalar> Coarsening<Host, T> for GridCoarsening {
             return fail!(Internal, "a matrix in rows came to the coarsening of grids");
         };
         let name = input.parameters.text("amg.coarsening.axes");
-        let axes = axes(a, &name, input.parameters.real("amg.coarsening.axis_threshold"));
+        let threshold = input.parameters.real("amg.coarsening.axis_threshold");
+        let axes = strong_axes(&a.pattern.grid, &name, threshold, || Ok(couplings(a)))?;
         Ok(Coarse::Grid(Coarsened::new(a.pattern.grid, axes)))
     }
 }
@@ -78,7 +64,10 @@ mod tests {
 
     #[test]
     fn strong_axes_are_coarsened_and_weak_ones_are_not() {
-        let check = |a: &SharedStencil<f64>, name: &str, expected: [bool; 3]| assert_eq!(axes(a, name, 0.25), expected);
+        let check = |a: &SharedStencil<f64>, name: &str, expected: [bool; 3]| {
+            let found = strong_axes(&a.pattern.grid, name, 0.25, || Ok(couplings(a))).unwrap();
+            assert_eq!(found, expected);
+        };
         let laplacian = of("poisson27:6x5x4", [6, 5, 4]);
         check(&laplacian, "auto", [true; 3]);
         check(&laplacian, "xz", [true, false, true]);

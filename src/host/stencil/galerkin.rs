@@ -7,7 +7,7 @@ use super::product::line_grain;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};
+use crate::sparse::{Offset, SharedStencil, SharedTransfer, Stencil};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub fn product<T: Scalar>(
     a: &SharedStencil<T>,
     p: &SharedTransfer<T>,
 ) -> Result<SharedStencil<T>> {
-    let pattern = coarse_pattern(&p.pattern, &a.pattern)?;
+    let pattern = p.pattern.coarse_stencil(&a.pattern)?;
     let (cells, b) = (pattern.grid.cells(), pattern.block);
     let ([mx, _, _], arrays) = (pattern.grid.dims, pattern.offsets.len() * b * b);
     // Line by line first, and behind each line a place for products of R and A.
@@ -42,51 +42,6 @@ pub fn product<T: Scalar>(
         }
     });
     Ok(SharedStencil { pattern: Arc::new(pattern), values: Arc::new(values) })
-}
-
-/// Coarse steps that step `d` of R, offset `o` of A and a step of P give along an axis, with that step of P.
-fn coarse_steps(p: &TransferPattern, axis: usize, d: i8, o: i8) -> [Option<(i8, i8)>; 2] {
-    let s = d + o;
-    match (p.grids.axes[axis], p.low) {
-        (false, _) => [Some((o, 0)), None],
-        (true, 0) => [Some((s.div_euclid(2), s.rem_euclid(2))), None],
-        _ if s.rem_euclid(2) == 0 => [Some((s / 2, 0)), None],
-        _ => [Some(((s - 1) / 2, 1)), Some(((s + 1) / 2, -1))],
-    }
-}
-
-fn steps_along(p: &TransferPattern, axis: usize) -> std::ops::RangeInclusive<i8> {
-    if p.grids.axes[axis] { p.low..=1 } else { 0..=0 }
-}
-
-/// The pattern of the coarse matrix. Along a short periodic axis both directions lead to the same cell, and both are there.
-fn coarse_pattern(p: &TransferPattern, a: &Stencil) -> Result<Stencil> {
-    let coarse = p.grids.coarse;
-    let along = |axis: usize, o: i8| -> Vec<i8> {
-        if coarse.periodic[axis] && coarse.dims[axis] <= 2 {
-            return vec![-1, 0, 1];
-        }
-        let reached = steps_along(p, axis).flat_map(|d| coarse_steps(p, axis, d, o)).flatten().map(|(step, _)| step);
-        reached.collect()
-    };
-    let mut found = [false; 27];
-    let number = |[x, y, z]: Offset| (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize;
-    found[number([0; 3])] = true;
-    for [x, y, z] in &a.offsets {
-        for dz in along(2, *z) {
-            for dy in along(1, *y) {
-                for dx in along(0, *x) {
-                    found[number([dx, dy, dz])] = true;
-                }
-            }
-        }
-    }
-    // A coarse cell that has no neighbour along an axis needs no offset to it.
-    let exists =
-        |offset: &Offset| (0..3).all(|axis| offset[axis] == 0 || coarse.dims[axis] > 1 || coarse.periodic[axis]);
-    let all = (-1..=1).flat_map(|z| (-1..=1).flat_map(move |y| (-1..=1).map(move |x| [x, y, z])));
-    let offsets: Vec<Offset> = all.filter(|offset| found[number(*offset)] && exists(offset)).collect();
-    Stencil::new(coarse, a.block, &offsets)
 }
 
 /// A line of coarse cells.
@@ -118,8 +73,8 @@ impl<T: Scalar> Line<'_, T> {
         let (grids, my) = (&p.grids, p.grids.coarse.dims[1]);
         let [nx, ny, _] = grids.fine.dims;
         let (y, z) = (self.number % my, self.number / my);
-        for dz in steps_along(p, 2) {
-            for dy in steps_along(p, 1) {
+        for dz in p.steps_along(2) {
+            for dy in p.steps_along(1) {
                 let (Some(fy), Some(fz)) = (grids.fine(1, y, dy), grids.fine(2, z, dz)) else { continue };
                 for offsets in &stencil.lines {
                     let [oy, oz] = offsets.to;
@@ -127,7 +82,7 @@ impl<T: Scalar> Line<'_, T> {
                         continue;
                     };
                     for (ox, k) in &offsets.steps {
-                        for dx in steps_along(p, 0) {
+                        for dx in p.steps_along(0) {
                             self.add_offset(
                                 ([dx, dy, dz], nx * (fy + ny * fz)),
                                 (*ox, *k),
@@ -200,7 +155,7 @@ impl<T: Scalar> Line<'_, T> {
     fn regular(&self, d: i8, o: i8) -> (Range<usize>, [Option<(i8, i8)>; 2]) {
         let p = &*self.p.pattern;
         let (n, m) = (p.grids.fine.dims[0] as i64, p.grids.coarse.dims[0] as i64);
-        let steps = coarse_steps(p, 0, d, o);
+        let steps = p.coarse_steps(0, d, o);
         let (d, o, factor) = (i64::from(d), i64::from(o), if p.grids.axes[0] { 2 } else { 1 });
         let is_regular = |i: i64| {
             let fine = factor * i + d;
@@ -240,9 +195,10 @@ impl<T: Scalar> Line<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::common::GridWeights as Kind;
     use crate::gallery;
     use crate::host::galerkin;
-    use crate::host::stencil::black_box::{self, Kind};
+    use crate::host::stencil::black_box;
     use crate::sparse::{Coarsened, Grid};
 
     fn dense(a: &crate::sparse::CsrView<'_, f64>) -> Vec<f64> {

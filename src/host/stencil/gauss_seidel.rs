@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::par;
 use crate::scalar::{Number, NumbersRef, Scalar};
-use crate::sparse::{ColouredStencil, Stencil};
+use crate::sparse::{ColouredStencil, LineColours, Stencil};
 
 /// Elements of a buffer for the entries of a line with itself.
 const OWN: usize = 1024;
@@ -17,43 +17,6 @@ const OWN: usize = 1024;
 pub struct StencilColours<S> {
     coloured: ColouredStencil<S>,
     colours: LineColours,
-}
-
-/// The colour of each line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LineColours {
-    /// Lines that differ along y and z are not coupled with each other: two colours are enough.
-    two: bool,
-    /// Along a periodic axis with an odd number of lines, the last one is beside the first, and has a colour of its own.
-    odd: [bool; 2],
-}
-
-impl LineColours {
-    fn new(stencil: &Stencil) -> LineColours {
-        let grid = &stencil.grid;
-        let diagonal = stencil.offsets.iter().any(|offset| offset[1] != 0 && offset[2] != 0);
-        let is_odd = |axis: usize| grid.periodic[axis] && !grid.dims[axis].is_multiple_of(2);
-        let odd = [is_odd(1), is_odd(2)];
-        LineColours { two: !diagonal && odd == [false; 2], odd }
-    }
-
-    fn count(&self, stencil: &Stencil) -> usize {
-        if self.two {
-            return if stencil.grid.lines() > 1 { 2 } else { 1 };
-        }
-        let along = |axis: usize| stencil.grid.dims[axis].min(2 + usize::from(self.odd[axis - 1]));
-        along(1) * along(2)
-    }
-
-    fn of(&self, stencil: &Stencil, y: usize, z: usize) -> usize {
-        if self.two {
-            return (y + z) % 2;
-        }
-        let [_, ny, nz] = stencil.grid.dims;
-        let along = |at: usize, n: usize, odd: bool| if odd && n > 1 && at + 1 == n { 2.min(n - 1) } else { at % 2 };
-        let count = ny.min(2 + usize::from(self.odd[0]));
-        along(y, ny, self.odd[0]) + count * along(z, nz, self.odd[1])
-    }
 }
 
 impl<S: Number> StencilColours<S> {

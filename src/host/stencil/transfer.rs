@@ -197,8 +197,8 @@ fn restrict<W: Scalar>(
         let len = strip.min(mx - x);
         let sums = &mut sums[..len * b];
         sums.fill(W::ZERO);
-        for dz in steps_along(pattern, 2) {
-            for dy in steps_along(pattern, 1) {
+        for dz in pattern.steps_along(2) {
+            for dy in pattern.steps_along(1) {
                 let (Some(fy), Some(fz)) = (grids.fine(1, y, dy), grids.fine(2, z, dz)) else { continue };
                 let first = nx * (fy + ny * fz);
                 for c in 0..b {
@@ -220,7 +220,7 @@ fn restrict<W: Scalar>(
                         load(first + x, c, &mut buffer[..len]);
                     }
                     let mut terms = Terms::new();
-                    for dx in steps_along(pattern, 0) {
+                    for dx in pattern.steps_along(0) {
                         let from = match dx {
                             0 => even,
                             1 => odd,
@@ -238,10 +238,6 @@ fn restrict<W: Scalar>(
         }
         store((line * mx + x) * b, rows);
     }
-}
-
-fn steps_along(pattern: &TransferPattern, axis: usize) -> std::ops::RangeInclusive<i8> {
-    if pattern.grids.axes[axis] { pattern.low..=1 } else { 0..=0 }
 }
 
 #[cfg(test)]

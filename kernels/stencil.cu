@@ -1,0 +1,108 @@
+// SpMV with a stencil: threads run over cells. A thread has R neighbouring cells of a line of scalars, or one cell of a grid with blocks.
+#include "spmv_epilogue.h"
+#include "stencil.h"
+
+// Sums are added as on the host: by lines, then along x, then over the unknowns of the other cell.
+template <int R, class S, class A, class V>
+DEVICE void scalar_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
+    const int runs = g.pitch / R, nx = g.dims[0];
+    const i64 line = global_index() / runs;
+    const int x0 = static_cast<int>(global_index() - line * runs) * R;
+    A sums[R] = {};
+    f64 share = 0.0;
+    // A line may be padded by more than its last pack.
+    if (line < grid_lines(g) && x0 < nx) {
+        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
+        for (int l = 0; l < g.lines; ++l) {
+            const i64 to = line_at(g, l, y, z);
+            if (to >= 0) {
+                add_line<R>(g, l, to, line, x0, values, x, sums);
+            }
+        }
+        const i64 row = line * nx + x0;
+        if (R > 1 && can_pack(f) && nx % R == 0) {
+            share = apply_epilogue_to_rows<R>(f, row, sums);
+        } else {
+            UNROLL
+            for (int q = 0; q < R; ++q) {
+                if (x0 + q < nx) {
+                    share += apply_epilogue(f, row + q, sums[q]);
+                }
+            }
+        }
+    }
+    store_epilogue_sum(f, share);
+}
+
+// The epilogue of the rows of a cell with blocks of d, which are the cell's.
+template <int N, class A> DEVICE void cell_epilogue(const Epilogue &f, i64 row, const A *sums) {
+    A residuals[N];
+    UNROLL_SMALL
+    for (int r = 0; r < N; ++r) {
+        if (r < f.width) {
+            residuals[r] = residual_of(f, row + r, sums[r]);
+        }
+    }
+    UNROLL_SMALL
+    for (int r = 0; r < N; ++r) {
+        if (r < f.width) {
+            A dr = 0;
+            UNROLL_SMALL
+            for (int c = 0; c < N; ++c) {
+                if (c < f.width) {
+                    dr += load_any<A>(f.d, f.diagonal, (row + r) * f.width + c) * residuals[c];
+                }
+            }
+            store(f.y, f.format, row + r, f.form == CHEBYSHEV ? chebyshev(f, row + r, dr) : load<A>(f.z, f.format, row + r) + dr);
+        }
+    }
+}
+
+// Blocks of N x N, or for an N of 8 smaller ones.
+template <int N, class S, class A, class V>
+DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
+    const int n = N == 8 ? g.block : N;
+    const i64 cell = global_index(), line = cell / g.dims[0];
+    const int x0 = static_cast<int>(cell - line * g.dims[0]);
+    f64 share = 0.0;
+    if (line < grid_lines(g)) {
+        A sums[N] = {};
+        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
+        for (int l = 0; l < g.lines; ++l) {
+            const i64 to = line_at(g, l, y, z);
+            if (to >= 0) {
+                add_blocks<N>(n, g, l, to, line, x0, values, x, sums);
+            }
+        }
+        if (f.width > 1) {
+            cell_epilogue<N>(f, cell * n, sums);
+        } else {
+            UNROLL_SMALL
+            for (int r = 0; r < N; ++r) {
+                if (r < n) {
+                    share += apply_epilogue(f, cell * n + r, sums[r]);
+                }
+            }
+        }
+    }
+    store_epilogue_sum(f, share);
+}
+
+#define STENCIL_OF(NAME, S, A, ...) \
+    KERNEL_OF(4, stencil##NAME##_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+        const Told<A> x{v, format}; \
+        __VA_ARGS__(g, values, x, f); \
+    }
+#define STENCIL(S, A) \
+    STENCIL_OF(, S, A, scalar_product<1, S, A>) \
+    STENCIL_OF(_blocks3, S, A, block_product<3, S, A>) \
+    STENCIL_OF(_blocks4, S, A, block_product<4, S, A>) \
+    STENCIL_OF(_blocks, S, A, block_product<8, S, A>) \
+    KERNEL_OF(4, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+        if (format == Format<A>::VALUE) { \
+            scalar_product<CELLS<S, A>, S, A>(g, values, Plain<A>{v.in<A>()}, f); \
+        } else { \
+            scalar_product<CELLS<S, A>, S, A>(g, values, Told<A>{v, format}, f); \
+        } \
+    }
+FOR_STORAGE(STENCIL, f64) FOR_STORAGE(STENCIL, f32)

@@ -1,0 +1,197 @@
+// Matrices on structured grids: one array over all cells for each entry of the stencil. Lines of cells along x begin at multiples of `pitch` in an
+// array, so that threads read packs of neighbouring cells; in vectors they follow each other.
+#pragma once
+#include "reduce.h"
+
+// Lines of cells that a stencil reaches.
+constexpr int MAX_LINES = 9;
+
+struct StencilShape {
+    // Cells along x, y and z, and whether the last along an axis is beside the first.
+    i32 dims[3];
+    i32 periodic[3];
+    // Elements of a line of values.
+    i32 pitch;
+    // Unknowns of a cell.
+    i32 block;
+    // The lines in the order of the sums: steps along y and z, and for steps -1, 0 and 1 along x the number of the offset, or -1.
+    i32 lines;
+    i32 dy[MAX_LINES];
+    i32 dz[MAX_LINES];
+    i32 number[3 * MAX_LINES];
+    // Whether the vector that is multiplied is in the format of sums and aligned, and its lines are of whole packs.
+    i32 aligned;
+};
+
+// A step along an axis of n cells, or -1 where it leads out of the grid.
+DEVICE int grid_step(int n, int periodic, int at, int step) {
+    const int to = at + step;
+    if (to >= 0 && to < n) {
+        return to;
+    }
+    if (!periodic) {
+        return -1;
+    }
+    return to < 0 ? n - 1 : 0;
+}
+
+DEVICE i64 grid_lines(const StencilShape &g) { return static_cast<i64>(g.dims[1]) * g.dims[2]; }
+
+// Elements of an array.
+DEVICE i64 array_size(const StencilShape &g) { return grid_lines(g) * g.pitch; }
+
+// The number of the line that line l of the stencil leads to from y and z, or -1.
+DEVICE i64 line_at(const StencilShape &g, int l, int y, int z) {
+    const int to_y = grid_step(g.dims[1], g.periodic[1], y, g.dy[l]);
+    const int to_z = grid_step(g.dims[2], g.periodic[2], z, g.dz[l]);
+    return to_y < 0 || to_z < 0 ? -1 : to_y + static_cast<i64>(g.dims[1]) * to_z;
+}
+
+// A vector that is computed with in type A: stored as that, or in a format that is told at run time.
+template <class A> struct Plain {
+    In<A> x;
+    DEVICE A operator[](i64 i) const { return x[i]; }
+    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.template pack<N>(i); }
+};
+template <class A> struct Told {
+    Any x;
+    i32 format;
+    DEVICE A operator[](i64 i) const { return load_any<A>(x, format, i); }
+    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.in<A>().template pack<N>(i); }
+};
+template <class A> struct Format;
+template <> struct Format<f64> {
+    static constexpr int VALUE = F64;
+};
+template <> struct Format<f32> {
+    static constexpr int VALUE = F32;
+};
+
+// Cells of a thread along a line: packs of 16 bytes of values, or of 8 where that would be too many sums.
+template <class S, class A> constexpr int CELLS = sizeof(S) == 2 ? (sizeof(A) == 8 ? 4 : 8) : 16 / sizeof(S);
+
+// Element x0 of a line of a vector that begins at `at`, with the first behind the last where the line is periodic, and zero elsewhere behind it.
+template <class A, class V> DEVICE A along(const StencilShape &g, i64 at, int x0, const V &x) {
+    const int nx = g.dims[0];
+    if (x0 < nx) {
+        return x[at + x0];
+    }
+    return x0 == nx && g.periodic[0] ? x[at] : A(0);
+}
+
+// R elements from x0 on.
+template <int R, class A, class V> DEVICE void cells_along(const StencilShape &g, i64 at, int x0, const V &x, A *to) {
+    constexpr int P = R * sizeof(A) <= 16 ? R : 16 / sizeof(A);
+    if (R > 1 && g.aligned) {
+        UNROLL
+        for (int q = 0; q < R; q += P) {
+            const Pack<A, P> part = x.template pack<P>(at + x0 + q);
+            UNROLL
+            for (int k = 0; k < P; ++k) {
+                to[q + k] = part.of[k];
+            }
+        }
+        return;
+    }
+    UNROLL
+    for (int q = 0; q < R; ++q) {
+        to[q] = along<A>(g, at, x0 + q, x);
+    }
+}
+
+// The element before it.
+template <class A, class V> DEVICE A before(const StencilShape &g, i64 at, int x0, const V &x) {
+    const int to = grid_step(g.dims[0], g.periodic[0], x0, -1);
+    return to >= 0 ? x[at + to] : A(0);
+}
+
+// Adds the products of R cells from x0 on of line `line` with line l of the stencil, which leads to line `to`.
+template <int R, class S, class A, class V>
+DEVICE void add_line(const StencilShape &g, int l, i64 to, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
+    const i64 at = to * g.dims[0], own = line * g.pitch + x0, size = array_size(g);
+    const int left = g.number[3 * l], middle = g.number[3 * l + 1], right = g.number[3 * l + 2];
+    Pack<S, R> value[3] = {};
+    if (left >= 0) {
+        value[0] = values.template pack_once<R>(left * size + own);
+    }
+    if (middle >= 0) {
+        value[1] = values.template pack_once<R>(middle * size + own);
+    }
+    if (right >= 0) {
+        value[2] = values.template pack_once<R>(right * size + own);
+    }
+    // Elements x0 - 1 to x0 + R.
+    A window[R + 2];
+    cells_along<R>(g, at, x0, x, window + 1);
+    if (left >= 0) {
+        window[0] = before<A>(g, at, x0, x);
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            sums[q] += As<A>::of(value[0].of[q]) * window[q];
+        }
+    }
+    if (middle >= 0) {
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            sums[q] += As<A>::of(value[1].of[q]) * window[q + 1];
+        }
+    }
+    if (right >= 0) {
+        window[R + 1] = along<A>(g, at, x0 + R, x);
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            sums[q] += As<A>::of(value[2].of[q]) * window[q + 2];
+        }
+    }
+}
+
+// The same for a cell of n unknowns, at most N, whose lines are as long as those of vectors.
+template <int N, class S, class A, class V>
+DEVICE void add_blocks(int n, const StencilShape &g, int l, i64 to, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
+    const i64 own = line * g.pitch + x0, size = array_size(g);
+    for (int d = 0; d < 3; ++d) {
+        const int number = g.number[3 * l + d], there = grid_step(g.dims[0], g.periodic[0], x0, d - 1);
+        if (number < 0 || there < 0) {
+            continue;
+        }
+        const i64 other = (to * g.dims[0] + there) * n, entries = static_cast<i64>(number) * n * n * size + own;
+        UNROLL_SMALL
+        for (int c = 0; c < N; ++c) {
+            if (c < n) {
+                const A v = x[other + c];
+                UNROLL_SMALL
+                for (int r = 0; r < N; ++r) {
+                    if (r < n) {
+                        sums[r] += As<A>::of(values.once(entries + (r * n + c) * size)) * v;
+                    }
+                }
+            }
+        }
+    }
+}
+
+// The offsets of a stencil in the order of their arrays: 1 + x + 3 (1 + y) + 9 (1 + z), and the number of the opposite offset, or -1.
+struct StencilOffsets {
+    i32 count;
+    i32 code[27];
+    i32 opposite[27];
+};
+
+// The step of an offset along an axis.
+DEVICE int step_of(int code, int axis) { return code / (axis == 0 ? 1 : axis == 1 ? 3 : 9) % 3 - 1; }
+
+// The cell that an offset leads to from x, y and z, or -1.
+DEVICE i64 neighbour(const StencilShape &g, int code, const int *at) {
+    int to[3];
+    UNROLL
+    for (int axis = 0; axis < 3; ++axis) {
+        to[axis] = grid_step(g.dims[axis], g.periodic[axis], at[axis], step_of(code, axis));
+        if (to[axis] < 0) {
+            return -1;
+        }
+    }
+    return to[0] + g.dims[0] * (to[1] + static_cast<i64>(g.dims[1]) * to[2]);
+}
+
+// Where the value of a cell is in an array.
+DEVICE i64 place_of(const StencilShape &g, i64 cell) { return cell / g.dims[0] * g.pitch + cell % g.dims[0]; }

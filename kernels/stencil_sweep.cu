@@ -1,0 +1,227 @@
+// Gauss-Seidel on a stencil, in place, one launch for each colour of cells. Cells of a colour are not coupled, so none reads what another one writes.
+#include "stencil.h"
+
+// The cells of a colour: from `start` on at steps of 2 along each axis. With `checker` all planes along z, whose lines are those of which y + z + start[1]
+// is even.
+struct ColourCells {
+    i32 start[3];
+    i32 count[3];
+    i32 checker;
+};
+
+// The line of a number among those of a colour; false behind the last.
+DEVICE bool line_of(const StencilShape &g, const ColourCells &cells, i64 number, int &y, int &z) {
+    const int k = static_cast<int>(number % cells.count[1]);
+    z = static_cast<int>(number / cells.count[1]);
+    if (z >= cells.count[2]) {
+        return false;
+    }
+    if (cells.checker) {
+        y = 2 * k + ((z + cells.start[1]) & 1);
+        return y < g.dims[1];
+    }
+    y = cells.start[1] + 2 * k;
+    z = cells.start[2] + 2 * z;
+    return true;
+}
+
+// A vector that changes while it is read.
+template <class A> struct Changing {
+    Any x;
+    i32 format;
+    DEVICE A operator[](i64 i) const { return load<A>(x, format, i); }
+    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
+};
+
+// Solves a cell of n unknowns, at most N, for them: at once by the inverse of its block where `whole`, or else one after the other. Sums are those of the
+// host: first the other lines, then the left neighbour, the cell, and the right one.
+template <int N, class S, class A>
+DEVICE void sweep_cell(int n, int whole, int backward, const StencilShape &g, i64 line, int x0, int y, int z, const In<S> &values,
+                       const In<S> &inverse, int format, const Any &b, const Changing<A> &x) {
+    A rest[N] = {};
+    int own = -1;
+    for (int l = 0; l < g.lines; ++l) {
+        if (g.dy[l] == 0 && g.dz[l] == 0) {
+            own = l;
+            continue;
+        }
+        const i64 to = line_at(g, l, y, z);
+        if (to >= 0) {
+            add_blocks<N>(n, g, l, to, line, x0, values, x, rest);
+        }
+    }
+    const i64 row = (line * g.dims[0] + x0) * n, size = array_size(g), entry = line * g.pitch + x0;
+    // The unknowns of the cell and of its neighbours along x.
+    A near[3][N];
+    i64 arrays[3];
+    UNROLL_SMALL
+    for (int d = 0; d < 3; ++d) {
+        const int there = grid_step(g.dims[0], g.periodic[0], x0, d - 1);
+        const int number = own < 0 || there < 0 ? -1 : g.number[3 * own + d];
+        arrays[d] = number < 0 ? -1 : static_cast<i64>(number) * n * n * size + entry;
+        UNROLL_SMALL
+        for (int c = 0; c < N; ++c) {
+            near[d][c] = c < n && there >= 0 ? x[(line * g.dims[0] + there) * n + c] : A(0);
+        }
+    }
+    UNROLL_SMALL
+    for (int r = 0; r < N; ++r) {
+        if (r < n) {
+            rest[r] = load<A>(b, format, row + r) - rest[r];
+        }
+    }
+    // Whole blocks need all residuals first.
+    UNROLL_SMALL
+    for (int k = 0; k < N; ++k) {
+        UNROLL_SMALL
+        for (int r = 0; r < N; ++r) {
+            if (k < n && r == (backward ? n - 1 - k : k)) {
+                UNROLL_SMALL
+                for (int d = 0; d < 3; ++d) {
+                    if (arrays[d] >= 0) {
+                        UNROLL_SMALL
+                        for (int c = 0; c < N; ++c) {
+                            if (c < n) {
+                                rest[r] -= As<A>::of(values[arrays[d] + (r * n + c) * size]) * near[d][c];
+                            }
+                        }
+                    }
+                }
+                if (!whole) {
+                    near[1][r] += As<A>::of(inverse[row + r]) * rest[r];
+                }
+            }
+        }
+    }
+    if (whole) {
+        UNROLL_SMALL
+        for (int r = 0; r < N; ++r) {
+            if (r < n) {
+                A change = 0;
+                UNROLL_SMALL
+                for (int c = 0; c < N; ++c) {
+                    if (c < n) {
+                        change += As<A>::of(inverse[(row + r) * n + c]) * rest[c];
+                    }
+                }
+                near[1][r] += change;
+            }
+        }
+    }
+    UNROLL_SMALL
+    for (int r = 0; r < N; ++r) {
+        if (r < n) {
+            store(x.x, format, row + r, near[1][r]);
+        }
+    }
+}
+
+template <int N, class S, class A>
+DEVICE void sweep_cells(int n, int whole, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values, const In<S> &inverse,
+                        int format, const Any &b, const Any &x) {
+    const i64 number = global_index() / cells.count[0];
+    const int x0 = cells.start[0] + 2 * static_cast<int>(global_index() - number * cells.count[0]);
+    int y = 0, z = 0;
+    if (line_of(g, cells, number, y, z)) {
+        sweep_cell<N, S, A>(n, whole, backward, g, y + static_cast<i64>(g.dims[1]) * z, x0, y, z, values, inverse, format, b,
+                            Changing<A>{x, format});
+    }
+}
+
+// Both parities of scalar lines of a colour in one pass over the matrix: the even cells of a line, then the odd ones, or backward the odd ones first.
+// 1 << shift threads share a line, R cells each, strip after strip.
+template <int R, class S, class A>
+DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilShape &g, const ColourCells &cells, const In<S> &values,
+                        const In<S> &inverse, int format, const Any &b, const Any &v) {
+    SHARED(A, ends, BLOCK);
+    const int threads = 1 << shift, t = thread_index() & (threads - 1), nx = g.dims[0];
+    int y = 0, z = 0;
+    const bool has_line = line_of(g, cells, global_index() >> shift, y, z);
+    const i64 line = y + static_cast<i64>(g.dims[1]) * z, at = line * nx, size = array_size(g);
+    const Changing<A> x{v, format};
+    const int strip = threads * R, strips = (nx + strip - 1) / strip;
+    for (int k = 0; k < strips; ++k) {
+        const int x0 = (backward ? strips - 1 - k : k) * strip + t * R;
+        const bool has = has_line && x0 < nx;
+        A rest[R] = {}, entries[3][R] = {}, inverses[R] = {}, window[R + 2] = {};
+        if (has) {
+            int own = -1;
+            for (int l = 0; l < g.lines; ++l) {
+                const i64 to = line_at(g, l, y, z);
+                if (g.dy[l] == 0 && g.dz[l] == 0) {
+                    own = l;
+                } else if (to >= 0) {
+                    add_line<R>(g, l, to, line, x0, values, x, rest);
+                }
+            }
+            UNROLL
+            for (int d = 0; d < 3; ++d) {
+                const int number = own < 0 ? -1 : g.number[3 * own + d];
+                if (number >= 0) {
+                    const Pack<S, R> value = values.template pack_once<R>(number * size + line * g.pitch + x0);
+                    UNROLL
+                    for (int q = 0; q < R; ++q) {
+                        entries[d][q] = As<A>::of(value.of[q]);
+                    }
+                }
+            }
+            UNROLL
+            for (int q = 0; q < R; ++q) {
+                if (x0 + q < nx) {
+                    rest[q] = load<A>(b, format, at + x0 + q) - rest[q];
+                    inverses[q] = As<A>::of(inverse[at + x0 + q]);
+                }
+            }
+            cells_along<R>(g, at, x0, x, window + 1);
+            window[0] = before<A>(g, at, x0, x);
+            window[R + 1] = along<A>(g, at, x0 + R, x);
+        }
+        const auto solve = [&](int parity) {
+            UNROLL
+            for (int q = 0; q < R; ++q) {
+                if ((q & 1) == parity) {
+                    const A residual = rest[q] - entries[0][q] * window[q] - entries[1][q] * window[q + 1] - entries[2][q] * window[q + 2];
+                    window[q + 1] += inverses[q] * residual;
+                }
+            }
+        };
+        if (!(backward && even_only)) {
+            solve(backward ? 1 : 0);
+        }
+        ends[thread_index()] = backward ? window[R] : window[1];
+        // Nobody writes before all have read, and neighbours see the new ends.
+        barrier();
+        if (backward && t > 0) {
+            window[0] = ends[thread_index() - 1];
+        }
+        if (!backward && t + 1 < threads && x0 + R < nx) {
+            window[R + 1] = ends[thread_index() + 1];
+        }
+        if (backward || !even_only) {
+            solve(backward ? 0 : 1);
+        }
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            if (has && x0 + q < nx) {
+                store(v, format, at + x0 + q, window[q + 1]);
+            }
+        }
+        barrier();
+    }
+}
+
+#define SWEEP_OF(NAME, N, COUNT, S, A) \
+    KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 backward, In<S> values, In<S> inverse, i32 format, \
+           Any b, Any x) { \
+        sweep_cells<N, S, A>(COUNT, whole, backward, g, cells, values, inverse, format, b, x); \
+    }
+#define SWEEPS(S, A) \
+    SWEEP_OF(, 1, 1, S, A) \
+    SWEEP_OF(_blocks3, 3, 3, S, A) \
+    SWEEP_OF(_blocks4, 4, 4, S, A) \
+    SWEEP_OF(_blocks, 8, g.block, S, A) \
+    KERNEL(stencil_sweep_lines_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, In<S> inverse, \
+           i32 format, Any b, Any x) { \
+        sweep_lines<CELLS<S, A>, S, A>(shift, backward, even_only, g, cells, values, inverse, format, b, x); \
+    }
+FOR_STORAGE(SWEEPS, f64) FOR_STORAGE(SWEEPS, f32)

@@ -1,0 +1,266 @@
+//! Matrices on structured grids in device memory (`kernels/stencil.cu`): one array over all cells for each entry of the stencil. Where it costs
+//! little memory, lines of cells are padded, so that threads read packs of neighbouring cells.
+
+use super::product::{Epilogue, Precisions, Product, Values};
+use super::runtime::{Argument, BLOCK, Kernel, View};
+use super::signature::Type;
+use super::{Buffer, Gpu};
+use crate::error::{Result, try_vec};
+use crate::par;
+use crate::scalar::{Number, Precision};
+use crate::sparse::{MAX_OFFSETS, SharedStencil, Stencil};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Lines of cells that a stencil reaches, as in `kernels/stencil.h`.
+const MAX_LINES: usize = 9;
+
+/// Padding of at most this share of a line is worth packs.
+const PADDING: usize = 8;
+
+/// The struct of `kernels/stencil.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct StencilShape {
+    dims: [i32; 3],
+    periodic: [i32; 3],
+    pitch: i32,
+    block: i32,
+    lines: i32,
+    dy: [i32; MAX_LINES],
+    dz: [i32; MAX_LINES],
+    number: [i32; 3 * MAX_LINES],
+    aligned: i32,
+}
+
+/// Alignment of packs of a vector, in bytes.
+const ALIGNED: u64 = 16;
+
+impl StencilShape {
+    /// The same for products with this vector, whose elements are read in packs where that is possible.
+    pub fn with(self, x: View<'_>, pack: usize, precisions: (Precision, Precision)) -> StencilShape {
+        let (vector, sums) = precisions;
+        let in_packs = (self.dims[0] as usize).is_multiple_of(pack) && x.array().address().is_multiple_of(ALIGNED);
+        let whole = vector == sums && in_packs;
+        StencilShape { aligned: i32::from(whole), ..self }
+    }
+
+    /// That of a stencil whose arrays have padded lines.
+    pub fn new(stencil: &Stencil) -> StencilShape {
+        let grid = &stencil.grid;
+        let mut shape = StencilShape {
+            dims: grid.dims.map(|n| n as i32),
+            periodic: grid.periodic.map(i32::from),
+            pitch: pitch(stencil) as i32,
+            block: stencil.block as i32,
+            lines: stencil.lines.len() as i32,
+            dy: [0; MAX_LINES],
+            dz: [0; MAX_LINES],
+            number: [-1; 3 * MAX_LINES],
+            aligned: 0,
+        };
+        for (l, line) in stencil.lines.iter().enumerate() {
+            (shape.dy[l], shape.dz[l]) = (i32::from(line.to[0]), i32::from(line.to[1]));
+            for (step, number) in &line.steps {
+                shape.number[3 * l + (step + 1) as usize] = *number as i32;
+            }
+        }
+        shape
+    }
+}
+
+/// Elements of a line of values: padded for the largest pack that costs little memory. Cells with several unknowns are read one by one.
+fn pitch(stencil: &Stencil) -> usize {
+    let nx = stencil.grid.dims[0];
+    let padded =
+        [8, 4, 2].map(|pack| nx.next_multiple_of(pack)).into_iter().find(|padded| (padded - nx) * PADDING <= nx);
+    padded.filter(|_| stencil.block == 1).unwrap_or(nx)
+}
+
+// SAFETY: the layout of the struct in `kernels/stencil.h`.
+unsafe impl Argument for StencilShape {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<StencilShape>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("StencilShape")
+    }
+}
+
+/// Cells of a thread, as `CELLS` in `kernels/stencil.h`.
+fn cells_of_thread(storage: Precision, sums: Precision) -> usize {
+    match (storage.bytes(), sums) {
+        (2, Precision::F64) => 4,
+        (2, _) => 8,
+        (bytes, _) => 16 / bytes,
+    }
+}
+
+/// The offsets of a stencil in the order of their arrays: the struct of `kernels/stencil.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct StencilOffsets {
+    count: i32,
+    code: [i32; MAX_OFFSETS],
+    opposite: [i32; MAX_OFFSETS],
+}
+
+impl StencilOffsets {
+    /// Those of a stencil.
+    pub fn new(stencil: &Stencil) -> StencilOffsets {
+        let (mut code, mut opposite) = ([0; MAX_OFFSETS], [-1; MAX_OFFSETS]);
+        for (k, [x, y, z]) in stencil.offsets.iter().enumerate() {
+            code[k] = i32::from(x + 1) + 3 * i32::from(y + 1) + 9 * i32::from(z + 1);
+            opposite[k] = stencil.find([-x, -y, -z]).map_or(-1, |number| number as i32);
+        }
+        StencilOffsets { count: stencil.offsets.len() as i32, code, opposite }
+    }
+}
+
+// SAFETY: the layout of the struct in `kernels/stencil.h`.
+unsafe impl Argument for StencilOffsets {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<StencilOffsets>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("StencilOffsets")
+    }
+}
+
+/// A matrix on a structured grid in device memory. Clones share the arrays.
+pub(crate) struct DeviceStencil<S> {
+    /// The pattern.
+    pub pattern: Arc<Stencil>,
+    /// The values, lines padded.
+    pub values: Arc<Buffer<S>>,
+}
+
+impl<S> Clone for DeviceStencil<S> {
+    fn clone(&self) -> Self {
+        DeviceStencil { pattern: Arc::clone(&self.pattern), values: Arc::clone(&self.values) }
+    }
+}
+
+impl<S: Number> DeviceStencil<S> {
+    /// A copy of a matrix of the host.
+    pub fn upload(gpu: &Gpu, matrix: &SharedStencil<S>) -> Result<DeviceStencil<S>> {
+        let (pattern, nx) = (Arc::clone(&matrix.pattern), matrix.pattern.grid.dims[0]);
+        let (pitch, from) = (pitch(&pattern), matrix.values.as_slice());
+        if pitch == nx {
+            return Ok(DeviceStencil { pattern, values: Arc::new(gpu.upload(from)?) });
+        }
+        let mut padded = try_vec(from.len() / nx * pitch, S::ZERO)?;
+        par::for_each_row_mut(&mut padded, pitch, par::ROW_GRAIN, |first, lines| {
+            for (line, to) in (first..).zip(lines.chunks_exact_mut(pitch)) {
+                to[..nx].copy_from_slice(&from[line * nx..][..nx]);
+            }
+        });
+        Ok(DeviceStencil { pattern, values: Arc::new(gpu.upload(&padded)?) })
+    }
+
+    /// A copy on the host. Waits for the device.
+    pub fn fetch(&self, gpu: &Gpu) -> Result<SharedStencil<S>> {
+        let (nx, pitch, padded) = (self.pattern.grid.dims[0], pitch(&self.pattern), gpu.fetch(&self.values)?);
+        let mut values = try_vec(self.pattern.entries(), S::ZERO)?;
+        for (to, from) in values.chunks_exact_mut(nx).zip(padded.chunks_exact(pitch)) {
+            to.copy_from_slice(&from[..nx]);
+        }
+        Ok(SharedStencil { pattern: Arc::clone(&self.pattern), values: Arc::new(values) })
+    }
+
+    /// Elements of the arrays of a pattern.
+    pub fn elements(pattern: &Stencil) -> usize {
+        pattern.entries() / pattern.grid.dims[0] * pitch(pattern)
+    }
+
+    /// As kernels take it.
+    pub(super) fn shape(&self) -> StencilShape {
+        StencilShape::new(&self.pattern)
+    }
+
+    /// Cells of a thread that sums in this precision; 1 where lines are not padded for so many.
+    pub fn pack(&self, sums: Precision) -> usize {
+        let wanted = cells_of_thread(S::PRECISION, sums);
+        if self.pattern.block == 1 && pitch(&self.pattern).is_multiple_of(wanted) { wanted } else { 1 }
+    }
+
+    /// What the names of kernels for it end with, before its formats.
+    pub fn kind(&self) -> &'static str {
+        match self.pattern.block {
+            1 => "",
+            3 => "_blocks3",
+            4 => "_blocks4",
+            _ => "_blocks",
+        }
+    }
+}
+
+/// A stencil as a product.
+pub(super) struct StencilProduct {
+    gpu: Gpu,
+    precisions: Precisions,
+    kernel: Kernel,
+    shape: StencilShape,
+    pack: usize,
+    rows: usize,
+    format: String,
+    values: Values,
+}
+
+impl StencilProduct {
+    /// For products of these precisions.
+    pub fn new<S: Number>(gpu: &Gpu, matrix: &DeviceStencil<S>, precisions: Precisions) -> Result<StencilProduct> {
+        let [storage, sums] = [precisions.storage, precisions.sums].map(Precision::name);
+        let pack = matrix.pack(precisions.sums);
+        let kind = if pack > 1 { "_packed" } else { matrix.kind() };
+        Ok(StencilProduct {
+            gpu: gpu.clone(),
+            precisions,
+            kernel: gpu.kernel(&format!("stencil{kind}_{storage}_{sums}"))?,
+            shape: matrix.shape(),
+            pack,
+            rows: matrix.pattern.scalar_rows(),
+            format: matrix.pattern.format(),
+            values: Arc::clone(&matrix.values).into(),
+        })
+    }
+}
+
+impl Product for StencilProduct {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
+    fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows, self.rows)
+    }
+
+    fn blocks(&self, _: &Epilogue<'_>) -> usize {
+        let [_, ny, nz] = self.shape.dims.map(|n| n as usize);
+        (self.shape.pitch as usize / self.pack * ny * nz).div_ceil(BLOCK)
+    }
+
+    fn has_epilogue(&self, width: usize) -> bool {
+        width == self.shape.block as usize
+    }
+
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (values, format, blocks) = (self.values.view(), self.precisions.vector as i32, self.blocks(epilogue));
+        let shape = self.shape.with(x, self.pack, (self.precisions.vector, self.precisions.sums));
+        self.gpu.launch_blocks(self.kernel, blocks, &[&shape, &values, &format, &x, epilogue])
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.owned_bytes()
+    }
+
+    fn format(&self) -> String {
+        self.format.clone()
+    }
+}

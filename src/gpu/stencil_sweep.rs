@@ -1,0 +1,191 @@
+//! Multicolour Gauss-Seidel on structured grids (`kernels/stencil_sweep.cu`). Lines of cells along x have colours, and so have the even and the odd
+//! cells of a line. Scalar lines are swept for both parities in one launch, where the matrix is read once; cells with several unknowns, and lines that
+//! are periodic or not padded for packs, in a launch for each.
+
+use super::runtime::{Argument, BLOCK, Kernel, tag};
+use super::signature::Type;
+use super::stencil::{DeviceStencil, StencilShape};
+use super::{Buffer, Gpu, Slice};
+use crate::backend::Colours;
+use crate::error::Result;
+use crate::scalar::{Number, Precision};
+use crate::sparse::{EveryOther, LineColours, Stencil};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Cells of a strip of the host; strips of lines are swept one after the other.
+const STRIP: usize = 1024;
+
+/// The struct of `kernels/stencil_sweep.cu`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ColourCells {
+    start: [i32; 3],
+    count: [i32; 3],
+    checker: i32,
+}
+
+impl ColourCells {
+    /// The lines of a colour, and these cells of each.
+    fn new(stencil: &Stencil, colours: LineColours, colour: usize, along_x: EveryOther) -> ColourCells {
+        let [_, ny, nz] = stencil.grid.dims;
+        let [along_y, along_z] = match colours.two {
+            true => [EveryOther { start: colour, count: ny.div_ceil(2) }, EveryOther { start: 0, count: nz }],
+            false => colours.lines(stencil, colour),
+        };
+        let all = [along_x, along_y, along_z];
+        let (start, count) = (all.map(|axis| axis.start as i32), all.map(|axis| axis.count as i32));
+        ColourCells { start, count, checker: i32::from(colours.two) }
+    }
+
+    fn lines(&self) -> usize {
+        self.count[1] as usize * self.count[2] as usize
+    }
+}
+
+// SAFETY: the layout of the struct in `kernels/stencil_sweep.cu`.
+unsafe impl Argument for ColourCells {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<ColourCells>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("ColourCells")
+    }
+}
+
+/// A stencil for sweeps.
+pub(super) struct StencilSweep<S> {
+    gpu: Gpu,
+    kernel: Kernel,
+    pattern: Arc<Stencil>,
+    shape: StencilShape,
+    values: Arc<Buffer<S>>,
+    inverse: Buffer<S>,
+    colours: LineColours,
+    /// Cells of a thread.
+    pack: usize,
+    /// Threads of a line, where both parities are swept at once.
+    threads: Option<usize>,
+}
+
+impl<S: Number> StencilSweep<S> {
+    /// For vectors of precision `V`; `inverse` is that of the diagonal or of the diagonal blocks.
+    pub fn new<V: Number>(gpu: &Gpu, matrix: DeviceStencil<S>, inverse: Buffer<S>) -> Result<StencilSweep<S>> {
+        let (pattern, sums) = (Arc::clone(&matrix.pattern), <V::Wide as Number>::PRECISION);
+        let (pack, [nx, ..]) = (matrix.pack(sums), pattern.grid.dims);
+        let by_lines = pack > 1 && !pattern.grid.periodic[0];
+        let threads = by_lines.then(|| nx.div_ceil(pack).next_power_of_two().min(BLOCK).min(STRIP / pack));
+        let kind = if by_lines { "_lines" } else { matrix.kind() };
+        let names = [S::PRECISION, sums].map(Precision::name).join("_");
+        Ok(StencilSweep {
+            gpu: gpu.clone(),
+            kernel: gpu.kernel(&format!("stencil_sweep{kind}_{names}"))?,
+            colours: LineColours::new(&pattern),
+            shape: matrix.shape(),
+            pattern,
+            values: matrix.values,
+            inverse,
+            pack,
+            threads,
+        })
+    }
+
+    /// Whether a sweep inverts the diagonal blocks.
+    fn is_whole(&self) -> bool {
+        self.inverse.len() > self.pattern.scalar_rows()
+    }
+
+    /// Classes of the cells of a line: even and odd ones, and, where the last of a ring is even, that one between them.
+    fn classes(&self) -> &'static [usize] {
+        let grid = &self.pattern.grid;
+        if grid.is_odd_ring(0) && grid.dims[0] > 1 { &[0, 2, 1] } else { &[0, 1] }
+    }
+
+    fn sweep_lines<V: Number>(
+        &self,
+        (colour, even_only, backward): (usize, bool, bool),
+        threads: usize,
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+    ) -> Result<()> {
+        let all = EveryOther { start: 0, count: self.pattern.grid.dims[0] };
+        let cells = ColourCells::new(&self.pattern, self.colours, colour, all);
+        let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
+        let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
+        let (b, x) = (b.view(), x.view());
+        let shape = self.shape.with(x, self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
+        self.gpu.launch(
+            self.kernel,
+            cells.lines() * threads,
+            &[&shape, &cells, &shift, &even_only, &backward, &values, &inverse, &format, &b, &x],
+        )
+    }
+
+    fn sweep_cells<V: Number>(
+        &self,
+        (colour, class, backward): (usize, usize, bool),
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+    ) -> Result<()> {
+        let along_x = EveryOther::new(self.pattern.grid.dims[0], class, self.classes().len() > 2);
+        let cells = ColourCells::new(&self.pattern, self.colours, colour, along_x);
+        let (whole, backward) = (i32::from(self.is_whole()), i32::from(backward));
+        let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
+        let (b, x) = (b.view(), x.view());
+        let threads = cells.lines() * along_x.count;
+        if threads == 0 {
+            return Ok(());
+        }
+        self.gpu.launch(
+            self.kernel,
+            threads,
+            &[&self.shape, &cells, &whole, &backward, &values, &inverse, &format, &b, &x],
+        )
+    }
+}
+
+impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
+    fn count(&self) -> usize {
+        let classes = if self.threads.is_some() { 2 } else { self.classes().len() };
+        classes * self.colours.count(&self.pattern)
+    }
+
+    fn solves_exactly(&self) -> bool {
+        match self.threads {
+            Some(threads) => self.pattern.grid.dims[0] <= threads * self.pack,
+            None => self.pattern.block == 1 || self.is_whole(),
+        }
+    }
+
+    fn pass(
+        &self,
+        gpu: &Gpu,
+        count: usize,
+        backward: bool,
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+        _: &mut Buffer<V>,
+    ) -> Result<()> {
+        gpu.failed()?;
+        let in_order = |k: usize, n: usize| if backward { n - 1 - k } else { k };
+        if let Some(threads) = self.threads {
+            let lines = count.div_ceil(2);
+            for k in 0..lines {
+                let colour = in_order(k, lines);
+                self.sweep_lines((colour, 2 * colour + 1 == count, backward), threads, b, x)?;
+            }
+            return Ok(());
+        }
+        let classes = self.classes();
+        for k in 0..count {
+            let k = in_order(k, count);
+            self.sweep_cells((k / classes.len(), classes[k % classes.len()], backward), b, x)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.owned_bytes() + self.inverse.owned_bytes()
+    }
+}

@@ -1,0 +1,112 @@
+//! Colours of the lines of a grid along x: lines of a colour are not coupled.
+
+use super::Stencil;
+
+/// The colour of each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineColours {
+    /// Lines that differ along y and z are not coupled with each other: two colours are enough, by the parity of y + z.
+    pub two: bool,
+    /// Along a periodic axis with an odd number of lines, the last one is beside the first, and has a colour of its own.
+    odd: [bool; 2],
+}
+
+/// Cells of one class along an axis: from `start` on, every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EveryOther {
+    /// The first.
+    pub start: usize,
+    /// How many.
+    pub count: usize,
+}
+
+impl EveryOther {
+    /// The even cells among n (class 0), the odd ones (1), or the last alone (2); where there is a class 2, the last is not in class 0.
+    pub fn new(n: usize, class: usize, has_last: bool) -> EveryOther {
+        match class {
+            0 => EveryOther { start: 0, count: if has_last { n / 2 } else { n.div_ceil(2) } },
+            1 => EveryOther { start: 1, count: n / 2 },
+            _ => EveryOther { start: n - 1, count: 1 },
+        }
+    }
+}
+
+impl LineColours {
+    /// By the offsets of a stencil.
+    pub fn new(stencil: &Stencil) -> LineColours {
+        let grid = &stencil.grid;
+        let diagonal = stencil.offsets.iter().any(|offset| offset[1] != 0 && offset[2] != 0);
+        let odd = [grid.is_odd_ring(1), grid.is_odd_ring(2)];
+        LineColours { two: !diagonal && odd == [false; 2], odd }
+    }
+
+    /// Classes along y or z.
+    fn along(&self, stencil: &Stencil, axis: usize) -> usize {
+        stencil.grid.dims[axis].min(2 + usize::from(self.odd[axis - 1]))
+    }
+
+    /// Number of colours.
+    pub fn count(&self, stencil: &Stencil) -> usize {
+        if self.two {
+            return if stencil.grid.lines() > 1 { 2 } else { 1 };
+        }
+        self.along(stencil, 1) * self.along(stencil, 2)
+    }
+
+    /// The colour of the line at y and z.
+    pub fn of(&self, stencil: &Stencil, y: usize, z: usize) -> usize {
+        if self.two {
+            return (y + z) % 2;
+        }
+        let [_, ny, nz] = stencil.grid.dims;
+        let class = |at: usize, n: usize, odd: bool| if odd && n > 1 && at + 1 == n { 2 } else { at % 2 };
+        class(y, ny, self.odd[0]) + self.along(stencil, 1) * class(z, nz, self.odd[1])
+    }
+
+    /// The lines of a colour along y and z, where there are more than two colours.
+    pub fn lines(&self, stencil: &Stencil, colour: usize) -> [EveryOther; 2] {
+        let classes = self.along(stencil, 1);
+        let [_, ny, nz] = stencil.grid.dims;
+        [
+            EveryOther::new(ny, colour % classes, self.odd[0] && ny > 1),
+            EveryOther::new(nz, colour / classes, self.odd[1] && nz > 1),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sparse::{Grid, Offset};
+
+    #[test]
+    fn lines_of_a_colour_are_those_that_have_it_and_are_not_coupled() {
+        let all: Vec<Offset> = (0..27_i8).map(|k| [k % 3 - 1, k / 3 % 3 - 1, k / 9 - 1]).collect();
+        for (dims, periodic) in
+            [([4, 5, 6], [false; 3]), ([3, 5, 7], [true; 3]), ([2, 1, 3], [false, true, true]), ([1, 4, 1], [true; 3])]
+        {
+            let stencil = Stencil::new(Grid { dims, periodic }, 1, &all).unwrap();
+            let colours = LineColours::new(&stencil);
+            let mut of = vec![usize::MAX; stencil.grid.lines()];
+            for colour in 0..colours.count(&stencil) {
+                let [along_y, along_z] = colours.lines(&stencil, colour);
+                for k in 0..along_y.count * along_z.count {
+                    let (y, z) = (along_y.start + 2 * (k % along_y.count), along_z.start + 2 * (k / along_y.count));
+                    assert_eq!(colours.of(&stencil, y, z), colour);
+                    of[y + dims[1] * z] = colour;
+                }
+            }
+            assert!(!of.contains(&usize::MAX));
+            for line in 0..of.len() {
+                for offset in &all {
+                    let (y, z) = (line % dims[1], line / dims[1]);
+                    if let (Some(y), Some(z)) = (stencil.grid.step(1, y, offset[1]), stencil.grid.step(2, z, offset[2]))
+                    {
+                        let to = y + dims[1] * z;
+                        assert!(to == line || of[to] != of[line], "{dims:?} {line} {to}");
+                    }
+                }
+            }
+        }
+    }
+}
