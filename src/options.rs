@@ -163,6 +163,9 @@ rows! {
     "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
         "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
+    "amg.ranks.gathered_rows", Kind::Int { min: 0, max: 2_147_483_647 }, "4096", "-", "-",
+        "Over ranks: levels of up to so many rows are computed and held by every rank as a whole. On larger ones each rank computes interpolation, restriction and coarse matrix for its rows, with pmis and extended_i or mis2 and smoothed, the smoothers l1_jacobi, jacobi and chebyshev, and levels in f64 or f32; with anything else every rank computes the whole hierarchy. Results do not depend on it.",
+        "Messages take longer than the work on so few rows.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",
         "Never more iterations in elasticity, and up to a fifth fewer with jacobi; the blocks are a few per cent of the matrix.";

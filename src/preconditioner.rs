@@ -105,8 +105,8 @@ pub struct Inverse {
     /// The exponent of that power. The inverse of the other matrix is then multiplied by it; not in a solver, where a factor does not matter.
     units: i32,
     in_solver: bool,
-    /// The ranks of which each has its rows; every rank has all of the matrix.
-    over: Option<Arc<Distribution>>,
+    /// The ranks of which each has its rows, and whether set-up was divided among them.
+    over: Option<(Arc<Distribution>, bool)>,
 }
 
 /// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
@@ -136,15 +136,20 @@ impl Inverse {
         Inverse::setup_with(method, context, matrix, config, (true, rescales), None)
     }
 
-    /// Collective: the same for a matrix of which every rank has all rows. Each keeps its rows of the inverse.
+    /// Collective: the same for a matrix of which every rank has all rows, or where set-up is divided its rows among empty
+    /// ones. Each keeps its rows of the inverse.
     pub(crate) fn setup_over_ranks(
         method: Method,
         context: &Context,
         matrix: &Arc<Matrix>,
         config: &Config,
-        over: &Arc<Distribution>,
+        over: (&Arc<Distribution>, bool),
     ) -> Result<Inverse> {
         Inverse::setup_with(method, context, matrix, config, (true, false), Some(over))
+    }
+
+    fn over(&self) -> Option<(&Arc<Distribution>, bool)> {
+        self.over.as_ref().map(|(over, divided)| (over, *divided))
     }
 
     fn setup_with(
@@ -153,11 +158,17 @@ impl Inverse {
         matrix: &Arc<Matrix>,
         config: &Config,
         (in_solver, rescales): (bool, bool),
-        over: Option<&Arc<Distribution>>,
+        over: Option<(&Arc<Distribution>, bool)>,
     ) -> Result<Inverse> {
         config.check_device(context.device())?;
-        method.check(context, matrix)?;
-        let mut config = defaults::effective(Some(method), context, matrix, config, in_solver)?;
+        let is_divided = over.is_some_and(|(_, divided)| divided);
+        if !is_divided {
+            method.check(context, matrix)?;
+        }
+        let mut config = match is_divided {
+            true => config.clone(),
+            false => defaults::effective(Some(method), context, matrix, config, in_solver)?,
+        };
         if over.is_some() {
             // Levels are stored without blocks.
             config.set_str("amg.smoother.diagonal", "point")?;
@@ -191,7 +202,7 @@ impl Inverse {
             rescales,
             units: if in_solver { 0 } else { units },
             in_solver,
-            over: over.cloned(),
+            over: over.map(|(over, divided)| (Arc::clone(over), divided)),
         };
         inverse.work = inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
@@ -246,7 +257,7 @@ impl Inverse {
             functions: self.functions.clone(),
             plan: None,
         };
-        self.built = build(self.method, &builder, Some(&*self.built.data), self.over.as_ref())?;
+        self.built = build(self.method, &builder, Some(&*self.built.data), self.over())?;
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         self.promotions.clear();
@@ -281,7 +292,7 @@ impl Inverse {
             functions: self.functions.clone(),
             plan: Some(plan),
         };
-        self.built = build(self.method, &builder, Some(&*self.built.data), self.over.as_ref())?;
+        self.built = build(self.method, &builder, Some(&*self.built.data), self.over())?;
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         let which = match level {
@@ -303,7 +314,7 @@ impl Inverse {
     /// Scalar rows; over ranks those of this rank.
     pub fn rows(&self) -> usize {
         let rows = self.matrix.rows();
-        self.over.as_ref().map_or(rows, |over| over.own(rows).len())
+        self.over().map_or(rows, |(over, _)| over.own(rows).len())
     }
 
     /// The value of an option as the last set-up used it.

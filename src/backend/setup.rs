@@ -290,6 +290,18 @@ pub(crate) trait Setup: Backend {
     ) -> Result<(Self::Matrix<T>, Self::Nodes)>;
     /// The constant in each component of a node.
     fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<Self::NearNullSpace>;
+    /// Stored scalar values, on all ranks where set-up is divided.
+    fn all_entries<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<usize> {
+        Ok(a.entries())
+    }
+    /// A matrix with the rows that interpolation looks at: where set-up is divided, also some of other ranks.
+    fn with_neighbours<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Matrix<T>> {
+        Ok(a.clone())
+    }
+    /// The rows of this rank, where set-up is divided.
+    fn own_rows<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>> {
+        Ok(a)
+    }
     /// A copy on the host, to look at.
     fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;
 

@@ -108,10 +108,16 @@ impl Ranks {
     /// Collective: the result of this rank if no rank failed. Otherwise an error on every rank: its own where this rank
     /// failed, that of the first rank that failed elsewhere.
     pub fn agree<R>(&self, result: Result<R>) -> Result<R> {
-        let failed = if result.is_err() { (self.size() - self.rank()) as i64 } else { 0 };
-        let first = match self.reduce(failed, Reduction::Max) {
+        let size = self.size();
+        // A rank whose communicator failed tells less than one that knows why.
+        let failed = match &result {
+            Ok(_) => 0,
+            Err(error) if error.status == Status::Callback => size - self.rank(),
+            Err(_) => 2 * size - self.rank(),
+        };
+        let first = match self.reduce(failed as i64, Reduction::Max) {
             Ok(0) => return result,
-            Ok(first) => self.size() - first as usize,
+            Ok(first) => (2 * size - first as usize) % size,
             // A broken communicator is told where there is nothing of this rank's own to tell.
             Err(broken) => return result.and(Err(broken)),
         };

@@ -90,7 +90,7 @@ pub(crate) fn product_numeric<T: Scalar>(
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are
 /// coupled to nothing: the unit row keeps them at zero.
-fn fill_empty_diagonals<T: Scalar>(offsets: &[i64], columns: &[i32], block: Block, values: &mut [T]) {
+pub(super) fn fill_empty_diagonals<T: Scalar>(offsets: &[i64], columns: &[i32], block: Block, values: &mut [T]) {
     par::for_each_segment_mut(values, offsets, block.len(), par::ROW_GRAIN, |range, values| {
         let first = offsets[range.start] as usize;
         for i in range {

@@ -74,22 +74,34 @@ pub struct Host {
     threads: Threads,
     /// The ranks that have the other parts of vectors.
     over: Option<Arc<Distribution>>,
+    /// The ranks that have the other rows of matrices of set-up, whose vectors are complete.
+    dividing: Option<Arc<Distribution>>,
 }
 
 impl Host {
     /// These threads, such as those of a context.
     pub fn new(threads: &impl AsRef<Threads>) -> Host {
-        Host { threads: threads.as_ref().clone(), over: None }
+        Host { threads: threads.as_ref().clone(), over: None, dividing: None }
     }
 
     /// The same as one of several ranks.
     pub(crate) fn over(&self, over: &Arc<Distribution>) -> Host {
-        Host { threads: self.threads.clone(), over: Some(Arc::clone(over)) }
+        Host { threads: self.threads.clone(), over: Some(Arc::clone(over)), dividing: None }
+    }
+
+    /// The same for a set-up that is divided among ranks.
+    pub(crate) fn dividing(&self, over: &Arc<Distribution>) -> Host {
+        Host { threads: self.threads.clone(), over: None, dividing: Some(Arc::clone(over)) }
+    }
+
+    /// The ranks among which a level with `n` rows is divided in set-up.
+    fn divided(&self, n: usize) -> Option<&Arc<Distribution>> {
+        self.dividing.as_ref().filter(|over| over.is_divided(n))
     }
 
     /// The same without the other ranks.
     pub(crate) fn alone(&self) -> Host {
-        Host { threads: self.threads.clone(), over: None }
+        Host { threads: self.threads.clone(), over: None, dividing: None }
     }
 
     /// Runs `work` on the threads; inline when already there, or when it is too little.

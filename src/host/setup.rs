@@ -1,5 +1,6 @@
 //! The steps of set-up on the host.
 
+use super::distributed::divided::{self, DividedProducts};
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
@@ -8,7 +9,7 @@ use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, spmv, ste
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
     By, Candidate, Coarse, CoarseSet, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
-    StorageHint, Store, Stored,
+    SetupMatrix, StorageHint, Store, Stored,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
@@ -16,7 +17,9 @@ use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, Coloured, ColouredStencil, Colouring, Graph, NearNullSpace, SharedCsr, SharedTransfer};
+use crate::sparse::{
+    Block, Coloured, ColouredStencil, Colouring, CsrView, Graph, NearNullSpace, SharedCsr, SharedTransfer,
+};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
@@ -120,6 +123,27 @@ impl Setup for Host {
         NearNullSpace::constants(rows, dofs_per_node)
     }
 
+    fn all_entries<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<usize> {
+        match self.divided(SetupMatrix::rows(a)) {
+            Some(over) => over.all_entries(&a.view()),
+            None => Ok(a.entries()),
+        }
+    }
+
+    fn with_neighbours<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<HostMatrix<T>> {
+        match self.divided(SetupMatrix::rows(a)) {
+            Some(over) => Ok(divided::with_neighbours(over, &a.view())?.into_shared().into()),
+            None => Ok(a.clone()),
+        }
+    }
+
+    fn own_rows<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
+        match self.divided(SetupMatrix::rows(&a)) {
+            Some(over) => Ok(divided::own_rows_alone(over, &a.view())?.into_shared().into()),
+            None => Ok(a),
+        }
+    }
+
     fn fetch<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<SharedCsr<f64>> {
         a.to_rows()?.cast()
     }
@@ -149,14 +173,22 @@ impl Setup for Host {
     fn strength<T: Scalar>(&self, a: &HostMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Graph> {
         let HostMatrix::Rows(a) = a else { return Graph::empty() };
         let a = a.view();
-        match *measure {
-            StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum),
-            StrengthMeasure::Absolute { theta } => strength::absolute(&a, theta),
+        let over = self.divided(a.rows);
+        let graph = match *measure {
+            StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum)?,
+            StrengthMeasure::Absolute { theta } => strength::absolute(&a, theta)?,
             StrengthMeasure::Symmetric { theta } => {
-                let measure = strength::Symmetric::new(&a)?;
-                let threshold = |scale| StrengthMeasure::symmetric_threshold(a.block, level, scale);
-                measure.graph(theta.unwrap_or_else(|| threshold(measure.scale())))
+                let measure = strength::Symmetric::among(&a, over.map(|over| &**over))?;
+                let theta = match theta {
+                    Some(theta) => theta,
+                    None => StrengthMeasure::symmetric_threshold(a.block, level, measure.scale_of_all()?),
+                };
+                measure.graph(theta)?
             }
+        };
+        match over {
+            Some(over) => divided::gathered_graph(over, &graph),
+            None => Ok(graph),
         }
     }
 
@@ -183,7 +215,14 @@ impl Setup for Host {
             HostMatrix::Transfer(p) => {
                 Ok(HostMatrix::Transfer(SharedTransfer { transposed: !p.transposed, ..p.clone() }))
             }
-            a => Ok(transpose::transpose(&a.to_rows()?.view())?.into_shared().into()),
+            a => {
+                let a = a.to_rows()?;
+                let transposed = match self.divided(a.structure.rows) {
+                    Some(over) => divided::transposed(over, &a.view())?,
+                    None => transpose::transpose(&a.view())?,
+                };
+                Ok(transposed.into_shared().into())
+            }
         }
     }
 
@@ -220,7 +259,10 @@ impl Setup for Host {
             }
             (r, a, p) => {
                 let (r, a, p) = (r.to_rows()?, a.to_rows()?, p.to_rows()?);
-                galerkin::product(&r.view(), &a.view(), &p)?.into()
+                match self.divided(a.structure.rows) {
+                    Some(over) => divided::product(over, &r.view(), &a.view(), &p.view())?.into(),
+                    None => galerkin::product(&r.view(), &a.view(), &p)?.into(),
+                }
             }
         };
         Ok((product, ProductSymbolic::default()))
@@ -246,11 +288,17 @@ impl Setup for Host {
         l1: bool,
         factors: Option<&Vec<f64>>,
     ) -> Result<Vec<T>> {
-        match (a, l1) {
-            (HostMatrix::Stencil(a), l1) => stencil::setup::inverse_diagonal(a, width, l1, factors.map(Vec::as_slice)),
-            (a, true) => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice)),
-            (a, false) => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS),
+        let mut inverse = match (a, l1) {
+            (HostMatrix::Stencil(a), l1) => {
+                return stencil::setup::inverse_diagonal(a, width, l1, factors.map(Vec::as_slice));
+            }
+            (a, true) => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice))?,
+            (a, false) => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS)?,
+        };
+        if let Some(over) = self.divided(SetupMatrix::rows(a)) {
+            over.complete(&mut inverse)?;
         }
+        Ok(inverse)
     }
 
     fn largest_eigenvalue<T: Scalar>(
@@ -262,7 +310,7 @@ impl Setup for Host {
     ) -> Result<Largest> {
         match a {
             HostMatrix::Stencil(a) => estimate.largest(self, a, inverse, earlier),
-            a => estimate.largest(self, &a.view(), inverse, earlier),
+            a => self.largest_of_rows(estimate, &a.view(), inverse, earlier),
         }
     }
 
@@ -283,7 +331,11 @@ impl Setup for Host {
     }
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &HostMatrix<T>) -> Result<Vec<S>> {
-        dense::inverse(&a.to_rows()?.view())
+        let a = a.to_rows()?;
+        match self.divided(a.structure.rows) {
+            Some(over) => dense::inverse(&divided::gathered(over, &a.view())?.view()),
+            None => dense::inverse(&a.view()),
+        }
     }
 
     fn scaling_factors<T: Scalar>(
@@ -412,6 +464,22 @@ impl Setup for Host {
     }
 }
 
+impl Host {
+    /// The largest eigenvalue of D^-1 A for a matrix in rows.
+    pub(super) fn largest_of_rows<T: Scalar>(
+        &self,
+        estimate: &Estimate,
+        a: &CsrView<'_, T>,
+        inverse: &[T],
+        earlier: Option<&Largest>,
+    ) -> Result<Largest> {
+        let Some(over) = self.divided(a.rows) else { return estimate.largest(self, a, inverse, earlier) };
+        let largest = estimate.largest(self, &DividedProducts { over, a: *a }, inverse, earlier)?;
+        over.ranks.status()?;
+        Ok(largest)
+    }
+}
+
 /// The numbers that rows or columns are multiplied by.
 fn numbers(by: By<'_, Vec<f64>>) -> Result<Option<Cow<'_, [f64]>>> {
     Ok(match by {
@@ -455,7 +523,10 @@ impl<B: StorageFactory> Store<B> for Host {
 
     fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &HostMatrix<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
         let rows = a.to_rows()?;
-        to.factorised(&rows)
+        match self.divided(rows.structure.rows) {
+            Some(over) => to.factorised(&divided::gathered(over, &rows.view())?.into_shared()),
+            None => to.factorised(&rows),
+        }
     }
 
     fn colours<S: Number, V: Number>(

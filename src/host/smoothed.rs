@@ -62,11 +62,16 @@ impl<'a, T: Scalar> Step<'a, T> {
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
         // Usually every coupling is strong, and A itself will do.
-        let weak = s.columns.len() + a.rows < a.nnz();
+        let over = host.divided(a.rows);
+        let entries = over.map_or(Ok(a.nnz()), |over| over.all_entries(a))?;
+        let weak = s.columns.len() + a.rows < entries;
         let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
         let used = filtered.as_ref().map_or(*a, Csr::view);
-        let inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
-        let largest = estimate.largest(host, &used, &inverse, earlier)?;
+        let mut inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
+        if let Some(over) = over {
+            over.complete(&mut inverse)?;
+        }
+        let largest = host.largest_of_rows(&estimate, &used, &inverse, earlier)?;
         let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
         Ok(Step { a: *a, filtered, inverse, factor, largest })
     }
@@ -122,6 +127,10 @@ impl<'a, T: Scalar> Step<'a, T> {
     /// Turns row `i` of A_F P_0 into that of P. `position` gives that of a column in the row.
     #[inline(always)]
     fn finish(&self, p0: &CsrView<'_, T>, i: usize, values: &mut [T], position: impl Fn(usize) -> usize) {
+        // Where set-up is divided, rows of other ranks are empty.
+        if values.is_empty() {
+            return;
+        }
         let (n, cols, width) = (p0.block.rows, p0.block.cols, p0.block.len());
         let inverse = &self.inverse[i * n * n..][..n * n];
         if n == 1 {

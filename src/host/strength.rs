@@ -1,8 +1,9 @@
 //! Strength of connection on the host.
 
+use super::distributed::Distribution;
 use super::rows;
 use crate::backend::common::{mean, sample};
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Graph};
@@ -85,12 +86,23 @@ pub struct Symmetric<'a, T> {
     a: CsrView<'a, T>,
     /// Norm of each diagonal block.
     diagonal: Vec<f64>,
+    /// The ranks that have the other rows.
+    over: Option<&'a Distribution>,
 }
 
 impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The measure for a matrix.
     pub fn new(a: &CsrView<'a, T>) -> Result<Symmetric<'a, T>> {
-        Ok(Symmetric { a: *a, diagonal: diagonal_norms(a)? })
+        Symmetric::among(a, None)
+    }
+
+    /// The same for rows of this rank among empty ones.
+    pub(crate) fn among(a: &CsrView<'a, T>, over: Option<&'a Distribution>) -> Result<Symmetric<'a, T>> {
+        let mut diagonal = diagonal_norms(a)?;
+        if let Some(over) = over {
+            over.complete(&mut diagonal)?;
+        }
+        Ok(Symmetric { a: *a, diagonal, over })
     }
 
     /// The couplings that are strong by the threshold `theta`.
@@ -109,14 +121,26 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The mean over the rows, or over an even sample of them, of the strongest coupling: what a threshold can be compared with. It is 1/6
     /// for the 7-point and 1/26 for the 27-point Laplacian.
     pub fn scale(&self) -> f64 {
+        let (count, step) = sample(self.a.rows);
+        mean(count, |k| self.strongest(k * step))
+    }
+
+    /// The same over the rows of all ranks.
+    pub(crate) fn scale_of_all(&self) -> Result<f64> {
+        let Some(over) = self.over else { return Ok(self.scale()) };
+        let (count, step) = sample(self.a.rows);
+        let own = over.own(self.a.rows);
+        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
+        let (all, _) = over.ranks.gather(&try_collect(sampled.map(|k| self.strongest(k * step)))?)?;
+        Ok(mean(count, |k| all[k]))
+    }
+
+    /// The strongest coupling of row `i`.
+    fn strongest(&self, i: usize) -> f64 {
         let (a, diagonal) = (&self.a, &self.diagonal);
-        let strongest = |i: usize| {
-            let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
-            let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]));
-            squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
-        };
-        let (count, step) = sample(a.rows);
-        mean(count, |k| strongest(k * step))
+        let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
+        let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]));
+        squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
     }
 }
 

@@ -44,7 +44,12 @@ impl Matrix {
     /// Whether every coupling of a scalar matrix is strong by the classical measure with the threshold `theta`, and no row has far more entries than
     /// the others, as for Laplacians of grids. Found where the matrix is; synchronises.
     pub(crate) fn has_uniform_couplings(&self, context: &Context, theta: f64) -> Result<bool> {
-        let longest = (HUB * self.entries() / self.rows().max(1)).max(FEWEST_OF_HUB);
+        self.has_uniform_rows(context, theta, self.entries())
+    }
+
+    /// The same of the rows that are here, of a matrix with so many entries.
+    pub(crate) fn has_uniform_rows(&self, context: &Context, theta: f64, entries: usize) -> Result<bool> {
+        let longest = (HUB * entries / self.rows().max(1)).max(FEWEST_OF_HUB);
         match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();

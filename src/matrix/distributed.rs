@@ -4,7 +4,7 @@ use super::{Matrix, Values};
 use crate::backend::common::Symmetry;
 use crate::comm::{Ranks, Reduction};
 use crate::context::Context;
-use crate::error::{Error, Result, fail, try_capacity, try_vec};
+use crate::error::{Error, Result, fail, try_capacity, try_collect, try_copy, try_vec};
 use crate::host::distributed::{Distribution, Halo, LocalColumns};
 use crate::host::symmetry;
 use crate::scalar::{Element, Precision, with_precision};
@@ -207,6 +207,12 @@ impl Matrix {
         }
     }
 
+    /// Takes over what is known about the unknowns of a distributed matrix.
+    pub(crate) fn set_unknowns(&self, of: &Matrix) {
+        *lock(self.near_null_space.write()) = of.near_null_space();
+        *lock(self.functions.write()) = of.functions();
+    }
+
     /// Collective: the whole of a distributed matrix, on every rank.
     pub(crate) fn gathered(&self, rows: &DistributedRows) -> Result<Matrix> {
         let (ranks, total) = (&rows.over().ranks, rows.over().rows());
@@ -235,9 +241,31 @@ impl Matrix {
                 Matrix::from_csr(Csr { rows: total, cols: total, block: Block::SCALAR, offsets, columns, values })
             });
             let whole = ranks.agree(whole)?;
-            *lock(whole.near_null_space.write()) = self.near_null_space();
-            *lock(whole.functions.write()) = self.functions();
+            whole.set_unknowns(self);
             Ok(whole)
+        })
+    }
+
+    /// The rows of this rank, with the numbers that rows and columns have in the whole matrix; other rows are empty. Refuses a
+    /// row without a diagonal.
+    pub(crate) fn among_all_rows(&self, rows: &DistributedRows) -> Result<Matrix> {
+        let total = rows.over().rows();
+        with_precision!(self.precision(), T => {
+            let a = self.shared::<T>()?;
+            let view = a.view();
+            let has_diagonal = |i: usize| view.row(i).any(|(j, v)| j == rows.halo.below + i && v[0] != 0.0);
+            if let Some(i) = (0..view.rows).find(|i| !has_diagonal(*i)) {
+                let row = rows.first + i;
+                return fail!(MatrixValues, "row {row}: the diagonal is missing or zero; AMG needs one");
+            }
+            let mut offsets = try_vec(total + 1, 0_i64)?;
+            for i in 0..view.rows {
+                offsets[rows.first + i + 1] = view.row_range(i).len() as i64;
+            }
+            (0..total).for_each(|i| offsets[i + 1] += offsets[i]);
+            let columns = try_collect((0..view.nnz()).map(|k| rows.global(view.col(k)) as i32))?;
+            let values = try_copy(view.values)?;
+            Matrix::computed(Csr { rows: total, cols: total, block: Block::SCALAR, offsets, columns, values })
         })
     }
 

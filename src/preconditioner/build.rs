@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Sets up, or with data of an earlier set-up for the same pattern updates.
-/// Over ranks every rank computes all of it, and keeps its rows.
+/// Over ranks every rank computes all of it and keeps its rows, or, where that is divided, its part.
 pub(super) fn build(
     method: Method,
     builder: &Builder<'_>,
     data: Option<&dyn SetupData>,
-    over: Option<&Arc<Distribution>>,
+    over: Option<(&Arc<Distribution>, bool)>,
 ) -> Result<Placed> {
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
@@ -37,7 +37,11 @@ pub(super) fn build(
             if builder.config.text("amg.setup") == "device" {
                 return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
             }
-            let to = over.map_or(host.clone(), |over| host.over(over));
+            let to = over.map_or(host.clone(), |(over, _)| host.over(over));
+            let host = match over {
+                Some((over, true)) => host.dividing(over),
+                _ => host,
+            };
             let (built, fsai) = build_on(method, builder, &host, &to, data, None)?;
             let Built { top, plan, data, renewal, phases, place } = built;
             Placed { levels: Levels::Host(top), multivectors: None, plan, data, renewal, phases, place, fsai }

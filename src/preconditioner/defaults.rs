@@ -1,6 +1,7 @@
 //! What options that were not set stand for, by the kind of matrix. `docs/defaults.md` shows what the choice rests on.
 
 use super::Method;
+use crate::amg::plan::Plan;
 use crate::components::ANY_GAUSS_SEIDEL;
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
@@ -10,7 +11,7 @@ use crate::scalar::Precision;
 use crate::sparse::Block;
 
 /// Couplings are compared by this threshold, the default of classical strength.
-const THETA: f64 = 0.25;
+pub(crate) const THETA: f64 = 0.25;
 
 /// On a GPU aggregation pays up to this many entries in a row; in longer ones the products of a smoothed prolongator take more time than they save.
 const SHORT_ROWS: usize = 16;
@@ -63,6 +64,38 @@ pub(crate) fn nonsymmetric(matrix: &Matrix, config: &Config) -> Result<Config> {
     }
     config.set_str("solver.type", "gmres")?;
     Ok(config)
+}
+
+/// The options of a set-up that is divided among ranks, as [`effective`] of the whole matrix: with so many entries, and `uniform` where all
+/// couplings are. None where a part of it cannot be divided.
+pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, uniform: bool) -> Result<Option<Config>> {
+    let krylov = config.text("solver.type");
+    let mut effective = config.clone();
+    let is_open = CG.contains(&&*krylov) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    if is_open && uniform {
+        effective.set_str("amg.coarsening.type", "mis2")?;
+        effective.set_str("amg.smoother.type", "chebyshev")?;
+    }
+    if config.text("precision.preset") == "default" {
+        let narrow = entries >= LARGE && matrix.precision() == Precision::F64 && FLEXIBLE_CG.contains(&&*krylov);
+        let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
+        effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
+    }
+    let name = |key: &str, default: &str| effective.choice(key).unwrap_or(default.to_string());
+    let coarsening = name("amg.coarsening.type", "pmis");
+    let interpolation = name("amg.interpolation.type", if coarsening == "mis2" { "smoothed" } else { "extended_i" });
+    let smoother = name("amg.smoother.type", "l1_jacobi");
+    let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"));
+    let levels = plan.levels.len();
+    let can_be = matrix.near_null_space().is_none()
+        && matrix.functions().is_none()
+        && effective.int("amg.functions") < 2
+        && effective.int("amg.coarsening.aggressive_levels") == 0
+        && [("pmis", "extended_i"), ("mis2", "smoothed")].contains(&(&*coarsening, &*interpolation))
+        && ["l1_jacobi", "jacobi", "chebyshev"].contains(&&*smoother)
+        && !plan.is_undecided()
+        && !(0..levels).any(|level| plan.is_scaled(level));
+    Ok(can_be.then_some(effective))
 }
 
 /// The options with what is left open filled in for a method. `in_solver` tells whether a solver of the library is around it, which widens formats

@@ -11,6 +11,7 @@ use crate::error::{Result, Status, fail};
 use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::{DistributedRows, Matrix, MatrixBackend};
+use crate::preconditioner::defaults::{THETA, divided};
 use crate::preconditioner::{Inverse, Method};
 use crate::report::RanksReport;
 use crate::scalar::{Precision, Scalar};
@@ -127,17 +128,7 @@ impl Solver {
         self.context = self.context.with_own_scratch()?;
         let changes = ranks.agree(matrix.changes(&self.context))?;
         self.effective = self.effective_over_ranks(matrix, rows)?;
-        let mut inverse = match self.method() {
-            None => None,
-            Some(method) => {
-                let whole = match method {
-                    Method::Jacobi => matrix.gathered_diagonal(rows)?,
-                    _ => matrix.gathered(rows)?,
-                };
-                let whole = Arc::new(whole);
-                Some(ranks.settle(Inverse::setup_over_ranks(method, &self.context, &whole, &self.effective, over))?)
-            }
-        };
+        let mut inverse = self.inverse_over_ranks(matrix, rows)?;
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
         let host = Host::new(&self.context).over(over);
         let local = matrix.rows();
@@ -154,6 +145,51 @@ impl Solver {
             transposed: Transposed::default(),
             ranks: None,
         })
+    }
+
+    /// Collective: the preconditioner. A failure in the middle ends what the others wait for in a communicator that serves for
+    /// this alone, so that they can agree on it.
+    fn inverse_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<Inverse>> {
+        let (ranks, context) = (&rows.over().ranks, self.context.clone());
+        let Some(method) = self.method() else { return Ok(None) };
+        let over = rows.over().for_setup(self.config.int("amg.ranks.gathered_rows"))?;
+        let divided = match method {
+            Method::Amg if over.is_divided(over.rows()) => self.divided_over_ranks(matrix, rows)?,
+            _ => None,
+        };
+        let made = match (divided, method) {
+            (Some((own, config)), _) => {
+                self.effective = config;
+                Inverse::setup_over_ranks(method, &context, &Arc::new(own), &self.effective, (&over, true))
+            }
+            (None, Method::Jacobi) => {
+                let whole = Arc::new(matrix.gathered_diagonal(rows)?);
+                Inverse::setup_over_ranks(method, &context, &whole, &self.effective, (&over, false))
+            }
+            (None, _) => {
+                let whole = Arc::new(matrix.gathered(rows)?);
+                Inverse::setup_over_ranks(method, &context, &whole, &self.effective, (&over, false))
+            }
+        };
+        if made.is_err() {
+            over.ranks.communicator().revoke();
+        }
+        ranks.agree(made).map(Some)
+    }
+
+    /// Collective: the matrix and the options of a set-up that is divided; none where a component cannot be.
+    fn divided_over_ranks(&self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<(Matrix, Config)>> {
+        let ranks = &rows.over().ranks;
+        if rows.over().rows() > i32::MAX as usize {
+            return Ok(None);
+        }
+        let own = ranks.agree(matrix.among_all_rows(rows))?;
+        let entries = ranks.reduce(matrix.entries() as i64, Reduction::Sum)? as usize;
+        let uniform = ranks.agree(own.has_uniform_rows(&self.context, THETA, entries))?;
+        let uniform = ranks.reduce(i64::from(uniform), Reduction::Min)? == 1;
+        own.set_unknowns(matrix);
+        let config = ranks.agree(divided(&own, &self.effective, entries, uniform))?;
+        Ok(config.map(|config| (own, config)))
     }
 
     /// The options with a Krylov method that fits the matrix, where `solver.type` leaves it open.

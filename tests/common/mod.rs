@@ -117,7 +117,7 @@ fn build_into(file: &Path, make: impl FnOnce(&Path)) {
 }
 
 /// A link in the folder with the SONAME, which programs look for.
-fn link_library(folder: &Path) {
+pub fn link_library(folder: &Path) {
     let link = |fresh: &Path| std::os::unix::fs::symlink(library(), fresh).expect("a link can be made");
     build_into(&folder.join("libterrace.so.0"), link);
 }

@@ -1,7 +1,7 @@
 //! The example over ranks, as threads and with MPI, and `include/terrace_mpi.h`. Checks with MPI are left out where there is no mpicc or mpirun.
 
 use crate::common::skip::skipped;
-use crate::common::{Compiler, root, succeed};
+use crate::common::{Compiler, library, link_library, root, scratch, succeed};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -62,4 +62,30 @@ fn a_rank_that_cannot_go_on_ends_the_waiting_of_the_others() {
     let Some(flags) = mpi("tests/c/mpi_ranks.c over mpirun") else { return };
     let program = build(&flags, "tests/c/mpi_ranks.c");
     assert_eq!(run(&program, Some(3), &[]), "all is well\n");
+}
+
+/// `fortran/terrace_mpi.f90` with the file of C that it needs.
+#[test]
+fn fortran_passes_its_communicator() {
+    let check = "tests/fortran/poisson_mpi.f90 over mpirun";
+    let Some(_) = mpi(check) else { return };
+    if words("mpif90", &["--version"]).is_none() {
+        return skipped(check, "there is no mpif90");
+    }
+    let folder = scratch("fortran-mpi");
+    link_library(&folder);
+    let object = folder.join("terrace_mpi_c.o");
+    let mut c = Command::new("mpicc");
+    c.arg("-I").arg(root().join("include")).arg("-c").arg(root().join("fortran/terrace_mpi.c")).arg("-o").arg(&object);
+    succeed(c);
+    let program = folder.join("poisson_mpi");
+    let mut fortran = Command::new("mpif90");
+    fortran.arg("-J").arg(&folder);
+    fortran.args(
+        ["fortran/terrace.f90", "fortran/terrace_mpi.f90", "tests/fortran/poisson_mpi.f90"].map(|f| root().join(f)),
+    );
+    fortran.arg(&object).arg(library()).arg(format!("-Wl,-rpath,{}", folder.display()));
+    fortran.arg("-o").arg(&program);
+    succeed(fortran);
+    assert_eq!(run(&program, Some(2), &[]).trim(), "the largest element is   125250.0");
 }

@@ -332,7 +332,8 @@ fn survives(a: &Csr<f64>, operations: usize) -> bool {
     let results = on_ranks(ranks.collect(), |context, rank| -> Result<Status> {
         let own = starts[rank]..starts[rank + 1];
         let matrix = Arc::new(Matrix::distributed(context, Ok(given(a, own.clone())))?);
-        let mut solver = Solver::new(context, &config(&[("amg.coarsest.max_rows", "20")]));
+        let mut solver =
+            Solver::new(context, &config(&[("amg.coarsest.max_rows", "20"), ("amg.ranks.gathered_rows", "40")]));
         solver.setup(Some(&matrix))?;
         let mut x = vec![0.0; own.len()];
         solver.solve(&b[own], &mut x, Guess::Zero)
@@ -348,7 +349,7 @@ fn a_communicator_that_fails_on_one_rank_in_any_phase_fails_on_all() {
     let mut operations = 0;
     while !survives(&a, operations) {
         // Creation and set-up one by one, then samples of the solve.
-        operations += if operations < 60 { 1 } else { 29 };
+        operations += if operations < 150 { 3 } else { 29 };
         assert!(operations < 100_000);
     }
     assert!(operations > 60, "{operations}");
@@ -395,4 +396,35 @@ fn near_null_spaces_and_functions_are_given_by_each_rank() {
         matrix.set_near_null_space(3, 1, vec![1.0; own.len() - rank]).unwrap_err().status
     });
     assert_eq!(refused, [Status::SizeMismatch; 2]);
+}
+
+#[test]
+fn a_setup_that_is_divided_gives_the_hierarchy_of_one_rank() {
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("poisson7:12", &[]),
+        ("poisson7:12", &[("amg.coarsening.type", "pmis")]),
+        ("jumps:10", &[("amg.smoother.type", "chebyshev"), ("amg.coarsening.type", "pmis")]),
+        (
+            "jumps:10",
+            &[("amg.coarsening.type", "mis2"), ("amg.strength.threshold", "0.2"), ("precision.preset", "single")],
+        ),
+        ("convection_diffusion:36", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi")]),
+    ];
+    for (name, options) in cases {
+        let a = matrix(name);
+        let with = |rows: &'static str| -> Vec<(&str, &str)> {
+            [options.to_vec(), vec![("amg.ranks.gathered_rows", rows), ("amg.coarsest.max_rows", "20")]].concat()
+        };
+        let (x, report) = solve(&a, &[0, a.rows], &with("2147483647"));
+        let levels = |report: &Report| report.levels.iter().map(|l| (l.rows, l.nonzeros)).collect::<Vec<_>>();
+        assert!(report.levels.len() > 1, "{name} {options:?}");
+        let n = a.rows;
+        for starts in [vec![0, n], evenly(n, 2), evenly(n, 3), evenly(n, 5), vec![0, 0, 1, n / 2, n / 2, n]] {
+            for rows in ["50", "10"] {
+                let (other, there) = solve(&a, &starts, &with(rows));
+                assert_eq!(levels(&there), levels(&report), "{name} {options:?} {starts:?} {rows}");
+                assert!(other == x, "{name} {options:?} {starts:?} {rows}");
+            }
+        }
+    }
 }

@@ -135,6 +135,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         builder.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {entries} nonzeros"));
         let mut step = Step { setup, level, waits: builder.context.logs(LogLevel::Debug), phases };
         let mut computed = ComputedLevel::new(level, &a, Arc::clone(&self.checks));
+        computed.entries = setup.all_entries(&a)?;
         let mut old = self.earlier.next();
         if !self.is_last(&old, rows) {
             let (couplings, within) = self.couplings(&mut step, &a, old.as_ref())?;

@@ -64,10 +64,11 @@ impl Builder<'_> {
             }
         };
         let made = earlier.is_none().then(|| choice.clone());
+        let neighbours = step.timed("interpolation", |step| step.setup.with_neighbours(a))?;
         let input = InterpolationInput {
             setup: step.setup,
             parameters: self.config,
-            a,
+            a: &neighbours,
             graph: &choice.graph,
             coarse: &choice.coarse,
             near_null_space: space,
@@ -78,7 +79,8 @@ impl Builder<'_> {
         };
         let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
         let (interpolated, r, transposition) = step.timed("interpolation", |step| {
-            let interpolated = interpolation.interpolate(&input)?;
+            let mut interpolated = interpolation.interpolate(&input)?;
+            interpolated.p = step.setup.own_rows(interpolated.p)?;
             let (r, transposition) = match &earlier {
                 None => (step.setup.transpose(&interpolated.p)?, None),
                 Some((_, pattern, transposition, _)) => {

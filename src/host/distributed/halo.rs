@@ -63,8 +63,8 @@ pub(crate) struct Halo {
     /// Elements that are sent, in the order of the parts of `sends`.
     pub sent: Vec<u32>,
     /// In elements.
-    sends: Vec<Part>,
-    receives: Vec<Part>,
+    pub(super) sends: Vec<Part>,
+    pub(super) receives: Vec<Part>,
 }
 
 impl Halo {

@@ -4,6 +4,7 @@
 //! in the order of its columns, and inner products do not depend on the order of their terms ([`sum`]), so that results
 //! have the same bits for any number of ranks.
 
+pub(crate) mod divided;
 mod halo;
 mod operator;
 mod replicated;
@@ -29,14 +30,21 @@ pub struct Distribution {
     pub ranks: Arc<Ranks>,
     /// First row of each rank on the finest level, and the number of rows.
     starts: Vec<usize>,
-    /// Fewest rows of a rank on coarser levels.
-    fewest: usize,
+    /// Where set-up is divided, most rows of a level whose matrices are complete on every rank.
+    complete: usize,
 }
 
 impl Distribution {
     /// With these first rows on the finest level; the last number is that of all rows.
     pub fn new(ranks: Arc<Ranks>, starts: Vec<usize>) -> Arc<Distribution> {
-        Arc::new(Distribution { ranks, starts, fewest: FEWEST_ROWS })
+        Arc::new(Distribution { ranks, starts, complete: usize::MAX })
+    }
+
+    /// The same with a communicator of its own, for a set-up that is divided on levels of more than `complete` rows.
+    /// Collective.
+    pub fn for_setup(&self, complete: usize) -> Result<Arc<Distribution>> {
+        let ranks = Arc::new(Ranks::new(self.ranks.communicator().duplicate()?));
+        Ok(Arc::new(Distribution { ranks, starts: crate::error::try_copy(&self.starts)?, complete }))
     }
 
     /// Rows of the finest level on all ranks.
@@ -51,7 +59,7 @@ impl Distribution {
         if n == self.rows() {
             return crate::error::try_copy(&self.starts);
         }
-        let active = (n / self.fewest).clamp(1, size);
+        let active = (n / FEWEST_ROWS).clamp(1, size);
         let mut starts = try_vec(size + 1, n)?;
         for (rank, start) in starts.iter_mut().enumerate().take(active) {
             *start = (n as u128 * rank as u128 / active as u128) as usize;
@@ -65,7 +73,7 @@ impl Distribution {
         if n == self.rows() {
             return self.starts[rank]..self.starts[rank + 1];
         }
-        let active = (n / self.fewest).clamp(1, size);
+        let active = (n / FEWEST_ROWS).clamp(1, size);
         let start = |rank: usize| if rank < active { (n as u128 * rank as u128 / active as u128) as usize } else { n };
         start(rank)..start(rank + 1)
     }

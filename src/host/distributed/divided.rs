@@ -1,0 +1,274 @@
+//! Set-up that is divided among ranks.
+//!
+//! Matrices have the rows and columns of the whole, and the rows of this rank; other rows are empty. Steps run on them as
+//! on any matrix, with the same numbers in the same order. Rows of other ranks that a step needs are fetched before it.
+//! Vectors, strength graphs and coarse unknowns are complete on every rank, and so are small levels.
+
+use super::Distribution;
+use super::halo::Halo;
+use crate::comm::{Part, Reduction, bytes, bytes_mut};
+use crate::error::{Result, try_capacity, try_collect, try_copy, try_push, try_vec};
+use crate::host::eigenvalue::Products;
+use crate::host::{galerkin, spgemm, spmv, transpose};
+use crate::par;
+use crate::scalar::{Element, Scalar};
+use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Tags of messages.
+const LENGTHS: i32 = 3;
+const COLUMNS: i32 = 4;
+const NUMBERS: i32 = 5;
+
+impl Distribution {
+    /// Whether each rank has only its rows of the matrices of a level with `n` rows.
+    pub fn is_divided(&self, n: usize) -> bool {
+        n > self.complete
+    }
+
+    /// Sends and receives parts of two arrays.
+    fn exchange<T: Element>(
+        &self,
+        tag: i32,
+        (sends, out): (&[Part], &[T]),
+        (receives, into): (&[Part], &mut [T]),
+    ) -> Result<()> {
+        let scaled = |parts: &[Part]| {
+            let size = size_of::<T>();
+            let part = |part: &Part| Part { rank: part.rank, begin: size * part.begin, length: size * part.length };
+            try_collect(parts.iter().map(part))
+        };
+        let (sends, receives) = (scaled(sends)?, scaled(receives)?);
+        let communicator = self.ranks.communicator();
+        communicator.exchange(tag, &sends, bytes(out), &receives, bytes_mut(into), &mut || ())
+    }
+
+    /// Makes a vector complete, of which each rank has computed its part.
+    pub fn complete<T: Element>(&self, vector: &mut [T]) -> Result<()> {
+        let own = try_copy(&vector[self.own(vector.len())])?;
+        let starts = self.starts(vector.len())?;
+        let lengths = try_collect(starts.windows(2).map(|pair| (pair[1] - pair[0]) * size_of::<T>()))?;
+        self.ranks.gather_into(&own, &lengths, vector)
+    }
+
+    /// Entries of the rows of all ranks.
+    pub fn all_entries<T: Scalar>(&self, a: &CsrView<'_, T>) -> Result<usize> {
+        let own = entries(a, &self.own(a.rows)).len();
+        Ok(self.ranks.reduce(own as i64, Reduction::Sum)? as usize)
+    }
+}
+
+/// Places of the entries of some rows.
+fn entries<T: Scalar>(a: &CsrView<'_, T>, rows: &Range<usize>) -> Range<usize> {
+    if rows.is_empty() { 0..0 } else { a.row_range(rows.start).start..a.row_range(rows.end - 1).end }
+}
+
+/// The columns of the rows of this rank that are rows of other ranks, ascending.
+fn neighbours<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Vec<u64>> {
+    let own = over.own(a.cols);
+    let places = entries(a, &over.own(a.rows));
+    let others = || places.clone().map(|k| a.col(k)).filter(|j| !own.contains(j));
+    let mut found = try_capacity(others().count())?;
+    found.extend(others().map(|j| j as u64));
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Parts of arrays with as many elements for each element of these parts as `lengths` says.
+fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
+    let mut begin = 0;
+    let mut widened = try_capacity(parts.len())?;
+    for part in parts {
+        let length = lengths[part.begin..][..part.length].iter().sum::<i64>() as usize;
+        widened.push(Part { rank: part.rank, begin, length });
+        begin += length;
+    }
+    Ok((widened, begin))
+}
+
+/// The rows of this rank, and of other ranks those that are `wanted`, ascending. Collective.
+fn with_rows<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, wanted: &[u64]) -> Result<Csr<T>> {
+    let (n, own) = (a.rows, over.own(a.rows));
+    let below = wanted.partition_point(|i| *i < own.start as u64);
+    let halo = Halo::new(over, &over.starts(n)?, wanted, below)?;
+    let sent = || halo.sent.iter().map(|i| a.row_range(own.start + *i as usize));
+    let out = try_collect(sent().map(|row| row.len() as i64))?;
+    let mut lengths = try_vec(wanted.len(), 0_i64)?;
+    over.exchange(LENGTHS, (&halo.sends, &out), (&halo.receives, &mut lengths))?;
+    let ((sends, outgoing), (receives, incoming)) = (widened(&halo.sends, &out)?, widened(&halo.receives, &lengths)?);
+    let (mut out_columns, mut out_values) = (try_capacity(outgoing)?, try_capacity(outgoing)?);
+    for row in sent() {
+        out_columns.extend(row.clone().map(|k| a.col(k) as i32));
+        out_values.extend_from_slice(&a.values[row]);
+    }
+    let (mut in_columns, mut in_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming, T::ZERO)?);
+    over.exchange(COLUMNS, (&sends, &out_columns), (&receives, &mut in_columns))?;
+    over.exchange(NUMBERS, (&sends, &out_values), (&receives, &mut in_values))?;
+
+    let mut offsets = try_vec(n + 1, 0_i64)?;
+    own.clone().for_each(|i| offsets[i + 1] = a.row_range(i).len() as i64);
+    wanted.iter().zip(&lengths).for_each(|(i, length)| offsets[*i as usize + 1] = *length);
+    (0..n).for_each(|i| offsets[i + 1] += offsets[i]);
+    let (mut columns, mut values) = (try_capacity(offsets[n] as usize)?, try_capacity(offsets[n] as usize)?);
+    let first = lengths[..below].iter().sum::<i64>() as usize;
+    let places = entries(a, &own);
+    columns.extend_from_slice(&in_columns[..first]);
+    columns.extend(places.clone().map(|k| a.col(k) as i32));
+    columns.extend_from_slice(&in_columns[first..]);
+    values.extend_from_slice(&in_values[..first]);
+    values.extend_from_slice(&a.values[places]);
+    values.extend_from_slice(&in_values[first..]);
+    Ok(Csr { rows: n, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// A square matrix with the rows that its own ones refer to. Collective.
+pub(crate) fn with_neighbours<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>) -> Result<Csr<T>> {
+    with_rows(over, a, &neighbours(over, a)?)
+}
+
+/// The rows of this rank alone.
+pub(crate) fn own_rows_alone<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Csr<T>> {
+    let own = over.own(a.rows);
+    let places = entries(a, &own);
+    let mut offsets = try_vec(a.rows + 1, 0_i64)?;
+    for i in 0..a.rows {
+        let length = if own.contains(&i) { a.row_range(i).len() } else { 0 };
+        offsets[i + 1] = offsets[i] + length as i64;
+    }
+    let columns = try_collect(places.clone().map(|k| a.col(k) as i32))?;
+    let values = try_copy(&a.values[places])?;
+    Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// All rows, on every rank. Collective.
+pub(crate) fn gathered<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Csr<T>> {
+    let own = over.own(a.rows);
+    let places = entries(a, &own);
+    let lengths = try_collect(own.map(|i| a.row_range(i).len() as i64))?;
+    let columns = try_collect(places.clone().map(|k| a.col(k) as i32))?;
+    let (lengths, _) = over.ranks.gather(&lengths)?;
+    let (columns, _) = over.ranks.gather(&columns)?;
+    let (values, _) = over.ranks.gather(&a.values[places])?;
+    let offsets = par::offsets_from_counts(lengths)?;
+    Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// A graph of the rows of this rank, with those of all. Collective.
+pub(crate) fn gathered_graph(over: &Distribution, graph: &Graph) -> Result<Graph> {
+    let own = over.own(graph.rows());
+    let lengths = try_collect(own.clone().map(|i| graph.row(i).len() as i64))?;
+    let places = graph.offsets[own.start] as usize..graph.offsets[own.end] as usize;
+    let (lengths, _) = over.ranks.gather(&lengths)?;
+    let (columns, _) = over.ranks.gather(&graph.columns[places])?;
+    Ok(Graph { offsets: par::offsets_from_counts(lengths)?, columns })
+}
+
+/// The rows of this rank of the transpose. Collective.
+pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> Result<Csr<T>> {
+    let own = own_rows_alone(over, p)?;
+    let t = transpose::transpose(&own.view())?;
+    drop(own);
+    let (ranks, starts) = (&over.ranks, over.starts(t.rows)?);
+    let (rank, size) = (ranks.rank(), ranks.size());
+    let place = |row: usize| t.offsets[row] as usize;
+    let counts = try_collect((0..size).map(|to| (place(starts[to + 1]) - place(starts[to])) as u64))?;
+    let (all, _) = ranks.gather(&counts)?;
+    let rows = starts[rank]..starts[rank + 1];
+
+    // What each rank has of the rows of another one lies together.
+    let (mut of_rows, mut of_entries) = (Vec::new(), Vec::new());
+    for to in (0..size).filter(|to| *to != rank && counts[*to] > 0) {
+        try_push(&mut of_rows, Part { rank: to, begin: starts[to], length: starts[to + 1] - starts[to] })?;
+        try_push(&mut of_entries, Part { rank: to, begin: place(starts[to]), length: counts[to] as usize })?;
+    }
+    let (mut row_parts, mut entry_parts, mut incoming) = (Vec::new(), Vec::new(), 0);
+    for from in (0..size).filter(|from| *from != rank && all[from * size + rank] > 0) {
+        let length = all[from * size + rank] as usize;
+        let begin = row_parts.len() * rows.len();
+        try_push(&mut row_parts, Part { rank: from, begin, length: rows.len() })?;
+        try_push(&mut entry_parts, Part { rank: from, begin: incoming, length })?;
+        incoming += length;
+    }
+    let out = try_collect((0..t.rows).map(|i| (place(i + 1) - place(i)) as i64))?;
+    let mut lengths = try_vec(row_parts.len() * rows.len(), 0_i64)?;
+    over.exchange(LENGTHS, (&of_rows, &out), (&row_parts, &mut lengths))?;
+    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming, T::ZERO)?);
+    over.exchange(COLUMNS, (&of_entries, &t.columns), (&entry_parts, &mut columns))?;
+    over.exchange(NUMBERS, (&of_entries, &t.values), (&entry_parts, &mut values))?;
+
+    // Rows of lower ranks come first, so that columns ascend.
+    let mut at = try_collect(entry_parts.iter().map(|part| part.begin))?;
+    let lower = row_parts.iter().take_while(|part| part.rank < rank).count();
+    let mut offsets = try_vec(t.rows + 1, 0_i64)?;
+    let total = incoming + place(rows.end) - place(rows.start);
+    let (mut all_columns, mut all_values) = (try_capacity(total)?, try_capacity(total)?);
+    for i in 0..t.rows {
+        if rows.contains(&i) {
+            let mut append = |source: usize| {
+                let length = lengths[source * rows.len() + i - rows.start] as usize;
+                all_columns.extend_from_slice(&columns[at[source]..][..length]);
+                all_values.extend_from_slice(&values[at[source]..][..length]);
+                at[source] += length;
+            };
+            (0..lower).for_each(&mut append);
+            all_columns.extend_from_slice(&t.columns[place(i)..place(i + 1)]);
+            all_values.extend_from_slice(&t.values[place(i)..place(i + 1)]);
+            let mut append = |source: usize| {
+                let length = lengths[source * rows.len() + i - rows.start] as usize;
+                all_columns.extend_from_slice(&columns[at[source]..][..length]);
+                all_values.extend_from_slice(&values[at[source]..][..length]);
+                at[source] += length;
+            };
+            (lower..row_parts.len()).for_each(&mut append);
+        }
+        offsets[i + 1] = all_columns.len() as i64;
+    }
+    Ok(Csr { rows: t.rows, cols: t.cols, block: Block::SCALAR, offsets, columns: all_columns, values: all_values })
+}
+
+/// The rows of this rank of R A P; all where the level is complete on every rank. Collective.
+pub(crate) fn product<T: Scalar>(
+    over: &Arc<Distribution>,
+    r: &CsrView<'_, T>,
+    a: &CsrView<'_, T>,
+    p: &CsrView<'_, T>,
+) -> Result<SharedCsr<T>> {
+    let fetched = with_rows(over, p, &neighbours(over, a)?)?;
+    let ap = spgemm::multiply(a, &fetched.view())?;
+    drop(fetched);
+    let ap = with_rows(over, &ap.view(), &neighbours(over, r)?)?;
+    let mut coarse = spgemm::multiply(r, &ap.view())?;
+    drop(ap);
+    let Csr { offsets, columns, values, block, .. } = &mut coarse;
+    galerkin::fill_empty_diagonals(offsets, columns, *block, values);
+    if !over.is_divided(coarse.rows) {
+        coarse = gathered(over, &coarse.view())?;
+    }
+    Ok(coarse.into_shared())
+}
+
+/// Products for estimates of eigenvalues: each rank computes its part of a complete vector.
+pub(crate) struct DividedProducts<'a, T> {
+    pub over: &'a Distribution,
+    pub a: CsrView<'a, T>,
+}
+
+impl<T: Scalar> Products<T> for DividedProducts<'_, T> {
+    fn scalar_rows(&self) -> usize {
+        self.a.rows
+    }
+
+    fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
+        spmv::apply(&self.a, alpha, x, T::ZERO, y);
+        self.over.ranks.keep(self.over.complete(y));
+    }
+
+    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
+        let bound = self.over.max(self.a.apply_and_bound(inverse, alpha, x, y)?);
+        self.over.complete(y)?;
+        self.over.ranks.status()?;
+        Ok(bound)
+    }
+}
