@@ -191,6 +191,7 @@ list! {
     "classical_modified": CLASSICAL, host::classical_modified::ClassicalModified, gpu::classical_modified::ClassicalModified;
     "constant": FROM_GRID, CONSTANT, CONSTANT_ON_GPU;
     "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
+    "energy": FROM_AGGREGATES, host::energy::EnergyMinimisation, gpu::energy::EnergyMinimisation;
     "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_numeric::ExtendedI;
     "linear": FROM_GRID, LINEAR, LINEAR_ON_GPU;
     "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };

@@ -146,7 +146,7 @@ rows! {
         "pairwise: unknowns a typical aggregate has. Pairs are paired again until the size is reached: once for 3 and 4, twice for 5 to 8.",
         "Three pairings coarsen a 3D grid by about 2 in each direction: operator complexity stays under 1.7 with either interpolation, where smoothed pairs grow beyond any use.";
     "amg.interpolation.type", auto_choice(components::INTERPOLATIONS), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i, 16 mm ext, 17 mm ext+i)", "interpolator (D1, D2)",
-        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, tentative; on structured grids: black_box (operator-dependent, from the symmetric part of the matrix), linear, constant (which keeps the pattern of the stencil). auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise, black_box on structured grids.",
+        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, energy (least energy on the pattern of strong couplings, exact on the near-null space), tentative; on structured grids: black_box (operator-dependent, from the symmetric part of the matrix), linear, constant (which keeps the pattern of the stencil). auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise, black_box on structured grids.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
     "amg.interpolation.aggressive", choice(components::AGGRESSIVE), "two_stage", "SetAggInterpType (1 and 6 two stages, 4 multipass)", "aggressive_interpolator",
         "Interpolation on aggressive levels. two_stage: extended_i, mm_ext or mm_ext_i, whichever is the type, to the coarse unknowns of the first pass and from there to all. multipass: direct interpolation, handed on from neighbour to neighbour, whatever the type on other levels.",
@@ -160,6 +160,9 @@ rows! {
     "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
         "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
+    "amg.interpolation.energy.steps", Kind::Int { min: 1, max: 100 }, "4", "-", "-",
+        "energy: steps of the minimisation, which start from the tentative prolongator. Each is about as much work as smoothing it once.",
+        "As many iterations as with the minimum itself in elasticity, within one or two.";
     "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
         "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";

@@ -43,7 +43,7 @@ impl Layers {
     pub const NONE: Layers = Layers { count: 1, contrast: 1.0 };
 
     /// Whether the k-th of n layers of elements has the modulus `contrast`.
-    fn differs(self, k: usize, n: usize) -> bool {
+    pub(super) fn differs(self, k: usize, n: usize) -> bool {
         (k as u128 * self.count as u128 / n as u128) % 2 == 1
     }
 }

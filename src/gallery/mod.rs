@@ -9,6 +9,7 @@ mod elasticity;
 mod family;
 mod high_order;
 mod hubs;
+mod jittered;
 mod jumps;
 mod lognormal;
 mod poisson;
@@ -22,6 +23,7 @@ pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
 pub use family::{Family, Parameter};
 pub use high_order::{beam, beam_load, lshape, lshape_load};
 pub use hubs::hubs;
+pub use jittered::{Jittered, elasticity_jittered};
 pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
@@ -187,6 +189,12 @@ pub const FAMILIES: &[Family] = &[
         elasticity_tet(n[0], layers, p[2] != 0.0).map(|e| (e.matrix, Some(e.coordinates)))
     })
     .parameters(elasticity::PARAMETERS),
+    Family::new("elasticity_jittered", XYZ, 3, "the same in layers, with nodes moved at random", |n, p| {
+        let layers = Layers { contrast: p[0], count: p[1] as usize };
+        let shape = Jittered { layers, nu: p[2], jitter: p[3], height: p[4] };
+        elasticity_jittered([n[0], n[1], n[2]], shape).map(|e| (e.matrix, Some(e.coordinates)))
+    })
+    .parameters(jittered::PARAMETERS),
 ];
 
 /// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`.
@@ -325,6 +333,7 @@ mod tests {
             "hubs:5000",
             "elasticity:16:contrast=100",
             "elasticity_tet:16",
+            "elasticity_jittered:16",
             "rhd:19x23x17",
             "oil4c:19x23x17",
             "weather:19x23x17",

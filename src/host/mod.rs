@@ -15,6 +15,7 @@ pub mod dilu;
 pub mod direct;
 pub mod distributed;
 pub mod eigenvalue;
+pub mod energy;
 pub mod extended_i;
 pub mod fsai;
 pub mod functions;

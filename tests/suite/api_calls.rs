@@ -167,7 +167,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("solver.max_iterations", &["0", "3", "200", "-1"]),
     ("solver.restart", &["1", "5", "30", "0"]),
     ("amg.coarsening.type", &["auto", "pmis", "hmis", "mis2", "pairwise", "rs"]),
-    ("amg.interpolation.type", &["auto", "direct", "extended_i", "mm_ext_i", "smoothed", "tentative"]),
+    ("amg.interpolation.type", &["auto", "direct", "extended_i", "energy", "mm_ext_i", "smoothed", "tentative"]),
     ("amg.coarsening.aggressive_levels", &["0", "1", "64"]),
     ("amg.interpolation.aggressive", &["two_stage", "multipass"]),
     ("amg.smoother.type", &["auto", "jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel", "chebyshev", "fsai"]),

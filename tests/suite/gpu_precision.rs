@@ -23,6 +23,7 @@ const PROBLEMS: &[(&str, &str, Options)] = &[
     ("lshape:2:order=2", "lshape:3", &[]),
     ("elasticity:4", "elasticity:16", &[]),
     ("elasticity_tet:4", "elasticity_tet:16", &[]),
+    ("elasticity_jittered:4", "elasticity_jittered:16", &[]),
     ("lognormal:7", "lognormal:32", &[]),
     ("random_m_matrix:300", "random_m_matrix:30000", &[]),
     ("hubs:300:hubs=2,every=3", "hubs:6000:hubs=2,every=3", &[]),

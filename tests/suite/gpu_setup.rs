@@ -37,6 +37,7 @@ const PROBLEMS: &[(&str, &[&str])] = &[
 pub const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
+    &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "energy"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi")],
     &[
         ("amg.coarsening.type", "mis2"),
@@ -387,7 +388,7 @@ fn solve_and_update(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]
 fn an_update_renews_the_hierarchy_as_on_the_host() {
     for device in devices().into_iter().filter(|device| *device != "sim:64") {
         for (k, components) in COMPONENTS.iter().enumerate() {
-            let names = if k < 2 { &["poisson7:7", "jumps:6", "elasticity:3"][..] } else { &["poisson7:7"] };
+            let names = if k < 3 { &["poisson7:7", "jumps:6", "elasticity:3"][..] } else { &["poisson7:7"] };
             for (name, keep) in names.iter().map(|name| (name, "renew")).chain([(&"poisson7:7", "keep")]) {
                 let mut options = components.to_vec();
                 options.push(("amg.update.interpolation", keep));

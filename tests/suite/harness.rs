@@ -28,6 +28,7 @@ const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pmis", "classical_modified", [23, 16, 53]),
     ("pmis", "direct", [23, 15, 49]),
     ("mis2", "smoothed", [21, 17, 28]),
+    ("mis2", "energy", [21, 17, 28]),
     ("mis2", "tentative", [42, 26, 32]),
     ("pairwise", "smoothed", [25, 15, 18]),
     ("pairwise", "tentative", [43, 22, 27]),
@@ -86,7 +87,10 @@ fn every_combination(p: usize) {
                     continue;
                 }
                 // Classical interpolation does not carry rotations: a cycle alone hardly converges then.
-                if *method == "richardson" && *interpolation != "smoothed" && name.starts_with("elasticity") {
+                if *method == "richardson"
+                    && !["smoothed", "energy"].contains(interpolation)
+                    && name.starts_with("elasticity")
+                {
                     continue;
                 }
                 let mut config = Config::new();
@@ -289,6 +293,7 @@ fn interpolation_and_coarsening_that_do_not_fit_are_refused_by_name() {
     let context = Context::new("host:1").unwrap();
     for (coarsening, interpolation) in [
         ("pmis", "smoothed"),
+        ("pmis", "energy"),
         ("pmis", "tentative"),
         ("mis2", "extended_i"),
         ("mis2", "direct"),

@@ -280,7 +280,7 @@ fn every_preset_solves_on_every_device() {
         for preset in presets::PRESETS {
             let matrix = match preset.name {
                 "convection" => problem("convection_diffusion:12"),
-                "elasticity" => problem("elasticity:3"),
+                "elasticity" | "mechanics" | "mechanics_robust" => problem("elasticity:3"),
                 "singular" => continue,
                 _ => problem("poisson5:24"),
             };

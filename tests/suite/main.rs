@@ -20,6 +20,7 @@ mod harness;
 mod honest;
 mod interface;
 mod matrix_market;
+mod mechanics;
 mod null_space;
 mod precision;
 mod ranks;

@@ -11,6 +11,7 @@ pub(crate) mod diagonal;
 mod dilu;
 pub(crate) mod direct;
 pub(crate) mod eigenvalue;
+pub(crate) mod energy;
 pub(crate) mod extended_i;
 pub(crate) mod extended_i_numeric;
 mod fsai;

@@ -90,62 +90,11 @@ impl<'a, T: Scalar> Step<'a, T> {
     ) -> Result<DeviceCsr<T>> {
         let a = self.matrix();
         let block = Block { rows: a.block.rows, cols: p0.block.cols };
-        let (rows, cap) = (a.rows as i64, cap(a));
-        let kernel = |name: &str| gpu.kernel(name);
-        let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
-        let counts = gpu.allocate::<i32>(a.rows)?;
-        // How many rows are long, and which.
-        let longs = gpu.zeroed::<i32>(1 + a.nnz() / MAX_SHARED_ROW)?;
-        let words = aggregates.count.div_ceil(32).max(1);
-        let blocks = (BITS / size_of::<u32>() / words).clamp(1, LONG_BLOCKS).min(longs.len() - 1);
-        let bits = gpu.zeroed::<u32>(blocks * words)?;
-        // Rows that exceed a thread's capacity, and long ones: counts, or columns.
-        let wide = |counts: View, to_offsets: View, to_columns: View| {
-            let arguments: [&dyn Argument; 9] =
-                [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
-            gpu.launch(kernel("smoothed_pattern_wide")?, wide_threads(a.rows, cap), &arguments)
-        };
-        let long = |counts: View, to_offsets: View, to_columns: View| {
-            let (count, longs, bits) = (aggregates.count as i64, longs.view(), bits.view());
-            let arguments: [&dyn Argument; 9] =
-                [&count, &offsets, &columns, &of, &longs, &bits, &counts, &to_offsets, &to_columns];
-            if blocks == 0 {
-                return Ok(());
-            }
-            gpu.launch_blocks(kernel("smoothed_pattern_long")?, blocks, &arguments)
-        };
-        if cap > 0 {
-            let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &of, &counts.view()];
-            gpu.launch(kernel(&format!("smoothed_count_{cap}"))?, a.rows, &arguments)?;
-        }
-        wide(counts.view(), View::NONE, View::NONE)?;
-        long(counts.view(), View::NONE, View::NONE)?;
-        let to_offsets = gpu.offsets_alone(&counts)?;
-        drop(counts);
-        let (entries, has_long) = match capacity {
-            Some(capacity) => (capacity, true),
-            None => {
-                let status = gpu.zeroed::<i64>(2)?;
-                let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
-                gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
-                let status = gpu.fetch(&status)?;
-                (status[0] as usize, status[1] > 0)
-            }
-        };
-        let to_columns = gpu.allocate::<i32>(entries)?;
         // Scalar rows that are not long get their columns together with their values.
-        if block != Block::SCALAR {
-            if cap > 0 {
-                let arguments: [&dyn Argument; 6] =
-                    [&rows, &offsets, &columns, &of, &to_offsets.view(), &to_columns.view()];
-                gpu.launch(kernel(&format!("smoothed_columns_{cap}"))?, a.rows, &arguments)?;
-            }
-            wide(View::NONE, to_offsets.view(), to_columns.view())?;
-        }
-        if has_long {
-            long(View::NONE, to_offsets.view(), to_columns.view())?;
-        }
-        let values = gpu.allocate::<T>(entries * block.len())?;
+        let columns_alone = block != Block::SCALAR;
+        let Pattern { offsets: to_offsets, columns: to_columns, has_long } =
+            pattern(gpu, &a.pattern(), aggregates, columns_alone, capacity)?;
+        let values = gpu.allocate::<T>(to_columns.len() * block.len())?;
         self.fill(gpu, aggregates, p0, (&to_offsets, &to_columns), (true, has_long), &values)?;
         Ok(DeviceCsr {
             rows: a.rows,
@@ -266,7 +215,7 @@ impl<'a, T: Scalar> Step<'a, T> {
             return gpu.launch(kernel(format!("smoothed_blocks_{name}_{shape}"))?, a.rows * 32, &arguments);
         }
         let columns_out = if first { to_columns } else { View::NONE };
-        let cap = cap(a);
+        let cap = cap(a.rows, a.nnz());
         if cap > 0 {
             let arguments: [&dyn Argument; 12] = [
                 &rows,
@@ -311,6 +260,80 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
+/// The pattern of a prolongator.
+pub(super) struct Pattern {
+    pub offsets: Buffer<i64>,
+    pub columns: Buffer<i32>,
+    /// Whether there may be rows of more neighbours than 32 lanes hold.
+    has_long: bool,
+}
+
+/// The aggregates among the neighbours of each node, ascending; with `columns_alone` in all rows, otherwise in long ones
+/// only. With a capacity for the entries it does not wait for the device.
+pub(super) fn pattern(
+    gpu: &Gpu,
+    a: &DevicePattern,
+    aggregates: &DeviceAggregates,
+    columns_alone: bool,
+    capacity: Option<usize>,
+) -> Result<Pattern> {
+    let (rows, cap) = (a.rows as i64, cap(a.rows, a.nnz()));
+    let kernel = |name: &str| gpu.kernel(name);
+    let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
+    let counts = gpu.allocate::<i32>(a.rows)?;
+    // How many rows are long, and which.
+    let longs = gpu.zeroed::<i32>(1 + a.nnz() / MAX_SHARED_ROW)?;
+    let words = aggregates.count.div_ceil(32).max(1);
+    let blocks = (BITS / size_of::<u32>() / words).clamp(1, LONG_BLOCKS).min(longs.len() - 1);
+    let bits = gpu.zeroed::<u32>(blocks * words)?;
+    // Rows that exceed a thread's capacity, and long ones: counts, or columns.
+    let wide = |counts: View, to_offsets: View, to_columns: View| {
+        let arguments: [&dyn Argument; 9] =
+            [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
+        gpu.launch(kernel("smoothed_pattern_wide")?, wide_threads(a.rows, cap), &arguments)
+    };
+    let long = |counts: View, to_offsets: View, to_columns: View| {
+        let (count, longs, bits) = (aggregates.count as i64, longs.view(), bits.view());
+        let arguments: [&dyn Argument; 9] =
+            [&count, &offsets, &columns, &of, &longs, &bits, &counts, &to_offsets, &to_columns];
+        if blocks == 0 {
+            return Ok(());
+        }
+        gpu.launch_blocks(kernel("smoothed_pattern_long")?, blocks, &arguments)
+    };
+    if cap > 0 {
+        let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &of, &counts.view()];
+        gpu.launch(kernel(&format!("smoothed_count_{cap}"))?, a.rows, &arguments)?;
+    }
+    wide(counts.view(), View::NONE, View::NONE)?;
+    long(counts.view(), View::NONE, View::NONE)?;
+    let to_offsets = gpu.offsets_alone(&counts)?;
+    drop(counts);
+    let (entries, has_long) = match capacity {
+        Some(capacity) => (capacity, true),
+        None => {
+            let status = gpu.zeroed::<i64>(2)?;
+            let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
+            gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
+            let status = gpu.fetch(&status)?;
+            (status[0] as usize, status[1] > 0)
+        }
+    };
+    let to_columns = gpu.allocate::<i32>(entries)?;
+    if columns_alone {
+        if cap > 0 {
+            let arguments: [&dyn Argument; 6] =
+                [&rows, &offsets, &columns, &of, &to_offsets.view(), &to_columns.view()];
+            gpu.launch(kernel(&format!("smoothed_columns_{cap}"))?, a.rows, &arguments)?;
+        }
+        wide(View::NONE, to_offsets.view(), to_columns.view())?;
+    }
+    if has_long {
+        long(View::NONE, to_offsets.view(), to_columns.view())?;
+    }
+    Ok(Pattern { offsets: to_offsets, columns: to_columns, has_long })
+}
+
 /// A Q, where Q has a one for each member of an aggregate, plus 1 in the column of each row's own aggregate. The
 /// capacity exceeds the number of entries. Does not wait for the device.
 pub(super) fn sum_by_aggregates(
@@ -327,8 +350,8 @@ pub(super) fn sum_by_aggregates(
 }
 
 /// Largest number of aggregates of a row of P that a thread holds; 0 if rows of A are too long for one thread.
-fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
-    match a.nnz() / a.rows.max(1) {
+fn cap(rows: usize, entries: usize) -> usize {
+    match entries / rows.max(1) {
         0..10 => 8,
         10..48 => 12,
         _ => 0,
