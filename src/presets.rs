@@ -43,7 +43,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "mechanics",
         purpose: "Displacements with jumps of the material, flat elements or nearly incompressible materials, given coordinates or near-null-space vectors.",
-        reason: "A prolongator of least energy on the pattern of strong couplings interpolates neither across jumps nor along weak directions: fewer iterations than with smoothed aggregation, and coarse matrices with a quarter fewer entries in flat elements. Set-up takes longer.",
+        reason: "A prolongator of least energy on the pattern of strong couplings interpolates neither across jumps nor along weak directions. In flat elements it takes up to a fifth fewer iterations than smoothed aggregation, with a quarter fewer entries in all levels. In elements of one material and shape `elasticity` takes as many iterations, and its set-up is shorter.",
         options: &[
             ("amg.coarsening.type", "mis2"),
             ("amg.interpolation.type", "energy"),

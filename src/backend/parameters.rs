@@ -1,6 +1,6 @@
 //! Parameters of components and of set-up steps, as plain values. Components read those of their own by name.
 
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_vec};
 use crate::sparse::Block;
 
 /// Named parameters, by the keys of the options table, which has checked them.
@@ -122,4 +122,19 @@ impl Estimate {
             steps: parameters.int("amg.eigenvalue.steps"),
         }
     }
+}
+
+/// The polynomial of the steps of energy minimisation damps eigenvalues of D^-1 A from the largest down to the largest over
+/// this.
+const ENERGY_RATIO: f64 = 8.0;
+
+/// The weights of these steps: inverses of the roots of a Chebyshev polynomial. None where the largest eigenvalue is zero.
+pub fn energy_weights(steps: usize, largest: f64) -> Result<Vec<f64>> {
+    let mut weights = try_vec(if largest > 0.0 { steps } else { 0 }, 0.0)?;
+    let (centre, half) = (0.5 * (1.0 + 1.0 / ENERGY_RATIO), 0.5 * (1.0 - 1.0 / ENERGY_RATIO));
+    for (k, weight) in weights.iter_mut().enumerate() {
+        let angle = std::f64::consts::PI * (2 * k + 1) as f64 / (2 * steps) as f64;
+        *weight = 1.0 / (largest * (centre + half * angle.cos()));
+    }
+    Ok(weights)
 }

@@ -13,27 +13,13 @@ use super::spgemm::{Shape, multiply_block, with_shape};
 use super::{Host, diagonal, tentative};
 use crate::backend::common::MAX_BLOCK;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
-use crate::backend::parameters::Estimate;
+use crate::backend::parameters::{Estimate, energy_weights};
 use crate::backend::spectrum::Largest;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, NearNullSpace, SharedCsr, Structure};
 use std::sync::Arc;
-
-/// The polynomial of the steps damps eigenvalues of D^-1 A from the largest down to the largest over this.
-const EIGENVALUE_RATIO: f64 = 8.0;
-
-/// The weights of the steps, for the largest eigenvalue of D^-1 A; none where it is zero.
-pub fn weights(steps: usize, largest: f64) -> Result<Vec<f64>> {
-    let mut weights = try_vec(if largest > 0.0 { steps } else { 0 }, 0.0)?;
-    let (centre, half) = (0.5 * (1.0 + 1.0 / EIGENVALUE_RATIO), 0.5 * (1.0 - 1.0 / EIGENVALUE_RATIO));
-    for (k, weight) in weights.iter_mut().enumerate() {
-        let angle = std::f64::consts::PI * (2 * k + 1) as f64 / (2 * steps) as f64;
-        *weight = 1.0 / (largest * (centre + half * angle.cos()));
-    }
-    Ok(weights)
-}
 
 /// The pattern of P: for each node its own aggregate and those of its strong neighbours, ascending.
 pub fn pattern(of: &[i32], count: usize, s: &Graph, block: Block) -> Result<Structure> {
@@ -252,7 +238,7 @@ impl<T: Scalar> Interpolation<Host, T> for EnergyMinimisation {
             Some(pattern) => Arc::clone(pattern.rows()),
             None => Arc::new(pattern(&aggregates.of, aggregates.count, input.graph, p0.block)?),
         };
-        let weights = weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
+        let weights = energy_weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
         let constraint = Constraint::new(&structure, &coarse_space)?;
         let values = minimise(&a, &inverse, &p0, &structure, &constraint, &weights)?;
         let p = SharedCsr { structure, values: Arc::new(values) };
@@ -303,7 +289,7 @@ mod tests {
     impl Problem {
         fn minimised(&self, steps: usize) -> Csr<f64> {
             let constraint = Constraint::new(&self.structure, &self.coarse).unwrap();
-            let weights = weights(steps, self.largest).unwrap();
+            let weights = energy_weights(steps, self.largest).unwrap();
             let values =
                 minimise(&self.a.view(), &self.inverse, &self.p0, &self.structure, &constraint, &weights).unwrap();
             self.structure.view(&values).to_owned_as().unwrap()
@@ -370,7 +356,7 @@ mod tests {
         let p = pattern(&of, 3, &s, p0.block).unwrap();
         let constraint = Constraint::new(&p, &coarse).unwrap();
         let inverse: Vec<f64> = diagonal::inverse(&a.view(), 1, diagonal::AS_IT_IS).unwrap();
-        let weights: Vec<f64> = (0..60).flat_map(|_| weights(8, 1.6).unwrap()).collect();
+        let weights: Vec<f64> = (0..60).flat_map(|_| energy_weights(8, 1.6).unwrap()).collect();
         let found = minimise(&a.view(), &inverse, &p0, &p, &constraint, &weights).unwrap();
 
         // Unknowns: each entry of P; then a multiplier for each row and vector. A P on the pattern + multipliers = 0.
@@ -408,7 +394,7 @@ mod tests {
         let of = [0, 0, 1, 2, 2, 2, -1];
         let p = pattern(&of, 3, &s, Block::SCALAR).unwrap();
         assert_eq!(p.own_arrays(), (&[0, 1, 3, 5, 6, 7, 8, 8][..], &[0, 0, 1, 0, 1, 2, 2, 2][..]));
-        assert!(weights(4, 0.0).unwrap().is_empty());
-        assert_eq!(weights(1, 2.0).unwrap(), [1.0 / (2.0 * 0.5625)]);
+        assert!(energy_weights(4, 0.0).unwrap().is_empty());
+        assert_eq!(energy_weights(1, 2.0).unwrap(), [1.0 / (2.0 * 0.5625)]);
     }
 }

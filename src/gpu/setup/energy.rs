@@ -4,12 +4,11 @@ use super::smoothed;
 use super::tentative::{self, Tentative};
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, diagonal, eigenvalue};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
-use crate::backend::parameters::Estimate;
+use crate::backend::parameters::{Estimate, energy_weights};
 use crate::backend::spectrum::Largest;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::energy::weights;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -124,7 +123,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
             Some(pattern) => pattern.clone(),
             None => pattern(gpu, aggregates, input.graph, p0.block)?,
         };
-        let weights = weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
+        let weights = energy_weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
         let values = minimise(gpu, (a, &inverse), (aggregates, &p0), &pattern, &coarse_space, &weights)?;
         Ok(Interpolated {
             p: pattern.with(values),
@@ -149,7 +148,7 @@ mod tests {
         let (of, count) = host::mis2::aggregate(&s, 0).unwrap();
         let (p0, coarse) = host::tentative::prolongator::<T>(&of, count, space).unwrap();
         let structure = energy::pattern(&of, count, &s, p0.block).unwrap();
-        let weights = energy::weights(3, 2.5).unwrap();
+        let weights = energy_weights(3, 2.5).unwrap();
         let inverse: Vec<T> = host::diagonal::inverse(&a.view(), a.block.rows, host::diagonal::AS_IT_IS).unwrap();
         let constraint = energy::Constraint::new(&structure, &coarse).unwrap();
         let expected = energy::minimise(&a.view(), &inverse, &p0, &structure, &constraint, &weights).unwrap();
