@@ -310,10 +310,8 @@ mod tests {
             m.swap(k, pivot);
             b.swap(k, pivot);
             for i in k + 1..n {
-                let f = m[i][k] / m[k][k];
-                for j in k..n {
-                    m[i][j] -= f * m[k][j];
-                }
+                let (f, pivot_row) = (m[i][k] / m[k][k], m[k].clone());
+                m[i].iter_mut().zip(&pivot_row).for_each(|(v, p)| *v -= f * p);
                 b[i] -= f * b[k];
             }
         }
