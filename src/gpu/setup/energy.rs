@@ -113,20 +113,21 @@ impl InterpolationSymbolic<Gpu> for EnergySymbolic {
 
 impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
     fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
-        let (gpu, a) = (input.setup, input.a);
+        let gpu = input.setup;
+        let a: &DeviceCsr<T> = input.a;
         let (aggregates, space) = input.aggregates("energy")?;
         let inverse = diagonal::inverse(gpu, a, a.block.rows, false, None)?;
         let (estimate, earlier) = (Estimate::new(input.parameters), input.symbolic::<EnergySymbolic>());
         let largest = eigenvalue::largest(gpu, &estimate, a, &inverse, earlier.map(|earlier| &earlier.0))?;
         let (p0, coarse_space) = tentative::prolongator(gpu, aggregates, space)?;
         let pattern = match input.pattern() {
-            Some(pattern) => pattern.clone(),
+            Some(pattern) => DevicePattern::clone(pattern),
             None => pattern(gpu, aggregates, input.graph, p0.block)?,
         };
         let weights = energy_weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
         let values = minimise(gpu, (a, &inverse), (aggregates, &p0), &pattern, &coarse_space, &weights)?;
         Ok(Interpolated {
-            p: pattern.with(values),
+            p: pattern.with(values).into(),
             near_null_space: Some(coarse_space),
             largest_eigenvalue: Some((largest.clone(), inverse)),
             symbolic: Some(Arc::new(EnergySymbolic(largest))),
