@@ -1,7 +1,7 @@
 //! The host backend over ranks: each rank has contiguous rows of every matrix and vector.
 //!
-//! A matrix of a level has the rows of this rank, with the columns of other ranks in a halo ([`Halo`]). A row is summed
-//! in the order of its columns, and inner products do not depend on the order of their terms ([`sum`]), so that results
+//! A matrix of a level has the rows of this rank, with the columns of other ranks in a halo (`halo.rs`). A row is summed
+//! in the order of its columns, and inner products do not depend on the order of their terms (`sum.rs`), so that results
 //! have the same bits for any number of ranks.
 
 pub(crate) mod divided;
