@@ -10,7 +10,7 @@
 #define UNROLL _Pragma("unroll")
 // A loop that is to stay one: copies of its body would be too many instructions for their cache.
 #define ROLLED _Pragma("unroll 1")
-#define UNROLL_SMALL _Pragma("unroll (N <= 4 ? N : 1)")
+#define UNROLL_SMALL _Pragma("unroll N <= 4 ? N : 1")
 #define memcpy __builtin_memcpy
 
 #if defined(__GFX9__)

@@ -460,7 +460,8 @@ impl Solver {
         let end = system.take_best(&mut run, end);
         (report.iterations, report.true_residual) = (run.iterations, system.true_norm / norm_b);
         if matches!(end, Ok(Next::Limit | Next::Stagnated)) {
-            report.hint = system.hint(&mut run, report.true_residual);
+            let has_stagnated = matches!(end, Ok(Next::Stagnated));
+            report.hint = system.hint(&mut run, report.true_residual, has_stagnated);
         }
         let end = end.map_err(|error| with_hint(error, name))?;
         run.project(x);

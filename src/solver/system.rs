@@ -125,7 +125,7 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
     }
 
     /// What may help a solve that did not reach the tolerance.
-    pub fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64) -> &'static str {
+    pub fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64, has_stagnated: bool) -> &'static str {
         let n = run.a.rows() as f64;
         if run.residual_norm(self.b, self.x, self.r).is_ok() {
             run.backend.fill(T::ONE, run.best.x);
@@ -134,7 +134,7 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
                 return NULL_SPACE_HINT;
             }
         }
-        if self.is_at_rounding(run).unwrap_or(false) {
+        if has_stagnated && self.is_at_rounding(run).unwrap_or(false) {
             return ROUNDING_HINT;
         }
         if T::PRECISION == Precision::F32 && residual < 1e-3 {
