@@ -91,7 +91,8 @@ impl Solver {
         Ok(is_open && matrix.check_for_amg(&self.context).is_err())
     }
 
-    /// The factors of a matrix that no preconditioner can be built from. `None` where that is not so, or where they cost too much.
+    /// The factors of a matrix that no preconditioner can be built from. `None` where that is not so, where they cost too much, or where it is
+    /// singular.
     pub(super) fn direct_without_diagonal(&self, matrix: &Arc<Matrix>) -> Result<Option<Direct>> {
         if !self.lacks_diagonal(matrix)? {
             return Ok(None);
@@ -100,10 +101,13 @@ impl Solver {
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
         let precision = precision.unwrap_or(Precision::F64);
         let fallback = Fallback { matrix: Arc::clone(matrix), precision, factors: Factors::NotNeeded };
-        Ok(match self.factors(&fallback)? {
-            Factors::Kept(direct) => Some(*direct),
-            _ => None,
-        })
+        match self.factors(&fallback) {
+            Ok(Factors::Kept(direct)) => Ok(Some(*direct)),
+            Ok(_) => Ok(None),
+            // The missing entry says more than a singular matrix.
+            Err(error) if error.status.row().class == Class::Numeric => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Factorises new values, if there are factors of the old ones. Where that fails, the Krylov method is the next to try.
