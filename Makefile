@@ -82,7 +82,7 @@ install-files: ## install what is already built (PROFILE=release or debug)
 	install -m 644 $(ARTIFACTS)/libterrace.a $(INTO)/libterrace.a
 	install -m 755 $(ARTIFACTS)/../terrace $(ROOT)/bin/terrace
 	install -m 644 include/*.h include/*.hpp $(ROOT)/include
-	install -m 644 fortran/terrace.f90 $(ROOT)/share/terrace/terrace.f90
+	install -m 644 fortran/terrace.f90 fortran/terrace_mpi.f90 fortran/terrace_mpi.c $(ROOT)/share/terrace
 	tools/install-docs.sh $(ROOT)/share/doc/terrace
 	$(call fill,cmake/terraceConfig.cmake.in,$(INTO)/cmake/terrace/terraceConfig.cmake,cmake/terrace)
 	$(call fill,cmake/terraceConfigVersion.cmake.in,$(INTO)/cmake/terrace/terraceConfigVersion.cmake,cmake/terrace)
