@@ -288,8 +288,7 @@ impl Solver {
             }
             (None, _) => None,
         };
-        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
-        let precision = precision.unwrap_or(Precision::F64);
+        let precision = self.precision();
         let units = scaled.as_ref().map_or(0, |(_, k)| *k);
         let engine = match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
@@ -316,6 +315,12 @@ impl Solver {
     /// The preconditioner that set-up makes, if the options name one and there is no callback for it.
     fn method(&self) -> Option<Method> {
         Method::from_name(&self.config.text("solver.preconditioner")).filter(|_| self.preconditioner.is_none())
+    }
+
+    /// Precision of the Krylov method, or of the vectors of a direct solver.
+    fn precision(&self) -> Precision {
+        let named = self.config.choice("solver.precision").and_then(|name| Precision::from_name(&name));
+        named.unwrap_or(Precision::F64)
     }
 
     /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open.

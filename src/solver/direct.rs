@@ -253,8 +253,6 @@ impl Solver {
         let Some(matrix) = matrix else {
             return fail!(NotSetUp, "solver.type is \"direct\", which needs a matrix; give one to setup");
         };
-        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
-        let precision = precision.unwrap_or(Precision::F64);
         if self.operator.is_some() || self.preconditioner.is_some() || self.preconditioner_matrix.is_some() {
             return fail!(
                 Unsupported,
@@ -274,7 +272,7 @@ impl Solver {
                 );
             }
         }
-        Direct::new(self, matrix, precision).map(Some)
+        Direct::new(self, matrix, self.precision()).map(Some)
     }
 
     /// Sets up the direct solver, if it is to be used.

@@ -98,8 +98,7 @@ impl Solver {
             return Ok(None);
         }
         self.context.log(LogLevel::Info, || "a row has no diagonal entry: ordering the matrix".to_string());
-        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
-        let precision = precision.unwrap_or(Precision::F64);
+        let precision = self.precision();
         let fallback = Fallback { matrix: Arc::clone(matrix), precision, factors: Factors::NotNeeded };
         match self.factors(&fallback) {
             Ok(Factors::Kept(direct)) => Ok(Some(*direct)),

@@ -129,10 +129,9 @@ impl Solver {
         let changes = ranks.agree(matrix.changes(&self.context))?;
         self.effective = self.effective_over_ranks(matrix, rows)?;
         let mut inverse = self.inverse_over_ranks(matrix, rows)?;
-        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
         let host = Host::new(&self.context).over(over);
         let local = matrix.rows();
-        let engine = self.engine(&host, precision.unwrap_or(Precision::F64), Some(matrix), &mut inverse, local);
+        let engine = self.engine(&host, self.precision(), Some(matrix), &mut inverse, local);
         let engine = BackendEngine::Host(ranks.settle(engine)?);
         Ok(State {
             matrix: Some(Arc::clone(matrix)),

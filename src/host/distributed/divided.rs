@@ -5,7 +5,7 @@
 //! Vectors, strength graphs and coarse unknowns are complete on every rank, and so are small levels.
 
 use super::Distribution;
-use super::halo::Halo;
+use super::halo::{Halo, columns_of_others, scaled};
 use crate::comm::{Part, Reduction, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_push, try_vec};
 use crate::host::eigenvalue::Products;
@@ -34,12 +34,7 @@ impl Distribution {
         (sends, out): (&[Part], &[T]),
         (receives, into): (&[Part], &mut [T]),
     ) -> Result<()> {
-        let scaled = |parts: &[Part]| {
-            let size = size_of::<T>();
-            let part = |part: &Part| Part { rank: part.rank, begin: size * part.begin, length: size * part.length };
-            try_collect(parts.iter().map(part))
-        };
-        let (sends, receives) = (scaled(sends)?, scaled(receives)?);
+        let (sends, receives) = (scaled(sends, size_of::<T>())?, scaled(receives, size_of::<T>())?);
         let communicator = self.ranks.communicator();
         communicator.exchange(tag, &sends, bytes(out), &receives, bytes_mut(into), &mut || ())
     }
@@ -66,14 +61,8 @@ fn entries<T: Scalar>(a: &CsrView<'_, T>, rows: &Range<usize>) -> Range<usize> {
 
 /// The columns of the rows of this rank that are rows of other ranks, ascending.
 fn neighbours<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Vec<u64>> {
-    let own = over.own(a.cols);
     let places = entries(a, &over.own(a.rows));
-    let others = || places.clone().map(|k| a.col(k)).filter(|j| !own.contains(j));
-    let mut found = try_capacity(others().count())?;
-    found.extend(others().map(|j| j as u64));
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
+    columns_of_others(places.len(), |k| a.col(places.start + k), &over.own(a.cols))
 }
 
 /// Parts of arrays with as many elements for each element of these parts as `lengths` says.
@@ -206,22 +195,19 @@ pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> 
     let (mut all_columns, mut all_values) = (try_capacity(total)?, try_capacity(total)?);
     for i in 0..t.rows {
         if rows.contains(&i) {
-            let mut append = |source: usize| {
+            // None is this rank.
+            let sources = (0..lower).map(Some).chain([None]).chain((lower..row_parts.len()).map(Some));
+            for source in sources {
+                let Some(source) = source else {
+                    all_columns.extend_from_slice(&t.columns[place(i)..place(i + 1)]);
+                    all_values.extend_from_slice(&t.values[place(i)..place(i + 1)]);
+                    continue;
+                };
                 let length = lengths[source * rows.len() + i - rows.start] as usize;
                 all_columns.extend_from_slice(&columns[at[source]..][..length]);
                 all_values.extend_from_slice(&values[at[source]..][..length]);
                 at[source] += length;
-            };
-            (0..lower).for_each(&mut append);
-            all_columns.extend_from_slice(&t.columns[place(i)..place(i + 1)]);
-            all_values.extend_from_slice(&t.values[place(i)..place(i + 1)]);
-            let mut append = |source: usize| {
-                let length = lengths[source * rows.len() + i - rows.start] as usize;
-                all_columns.extend_from_slice(&columns[at[source]..][..length]);
-                all_values.extend_from_slice(&values[at[source]..][..length]);
-                at[source] += length;
-            };
-            (lower..row_parts.len()).for_each(&mut append);
+            }
         }
         offsets[i + 1] = all_columns.len() as i64;
     }

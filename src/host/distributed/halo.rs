@@ -24,11 +24,7 @@ pub(crate) struct LocalColumns {
 impl LocalColumns {
     /// Of `count` columns, where those in `own` belong to this rank.
     pub fn new(count: usize, column: impl Fn(usize) -> usize, own: &Range<usize>) -> Result<LocalColumns> {
-        let others = || (0..count).map(&column).filter(|j| !own.contains(j));
-        let mut ghosts = try_capacity(others().count())?;
-        ghosts.extend(others().map(|j| j as u64));
-        ghosts.sort_unstable();
-        ghosts.dedup();
+        let ghosts = columns_of_others(count, &column, own)?;
         let below = ghosts.partition_point(|j| *j < own.start as u64);
         if ghosts.len() + own.len() > i32::MAX as usize {
             return fail!(
@@ -49,6 +45,16 @@ impl LocalColumns {
         }));
         Ok(LocalColumns { columns, ghosts, below })
     }
+}
+
+/// Those of `count` columns that are not in `own`, ascending and once each.
+pub(super) fn columns_of_others(count: usize, column: impl Fn(usize) -> usize, own: &Range<usize>) -> Result<Vec<u64>> {
+    let others = || (0..count).map(&column).filter(|j| !own.contains(j));
+    let mut found = try_capacity(others().count())?;
+    found.extend(others().map(|j| j as u64));
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
 }
 
 /// Which elements of a vector go to which ranks, and which come from where.
@@ -129,7 +135,7 @@ impl Halo {
 }
 
 /// Parts of arrays with elements of so many bytes.
-fn scaled(parts: &[Part], bytes: usize) -> Result<Vec<Part>> {
+pub(super) fn scaled(parts: &[Part], bytes: usize) -> Result<Vec<Part>> {
     let part = |part: &Part| Part { rank: part.rank, begin: bytes * part.begin, length: bytes * part.length };
     try_collect(parts.iter().map(part))
 }

@@ -80,12 +80,15 @@ impl Distribution {
 
     /// The sum over all ranks; NaN where the communicator failed, which [`Ranks::status`] tells.
     pub(crate) fn sum(&self, own: &ReproducibleSum) -> f64 {
-        const MOST: usize = 64;
+        // The sums of so many ranks are on the stack.
+        const STACK_RANKS: usize = 64;
         let size = self.ranks.size();
         let mut total = ReproducibleSum::default();
-        let all = if size <= MOST {
-            let (mut all, lengths) =
-                ([0.0; MOST * ReproducibleSum::NUMBERS], [size_of::<[f64; ReproducibleSum::NUMBERS]>(); MOST]);
+        let all = if size <= STACK_RANKS {
+            let (mut all, lengths) = (
+                [0.0; STACK_RANKS * ReproducibleSum::NUMBERS],
+                [size_of::<[f64; ReproducibleSum::NUMBERS]>(); STACK_RANKS],
+            );
             let all_of = &mut all[..size * ReproducibleSum::NUMBERS];
             self.ranks.gather_into(&own.to_numbers(), &lengths[..size], all_of).map(|()| total.merge_all(all_of))
         } else {
