@@ -5,7 +5,7 @@ mod thread_table;
 
 use super::arrays::{LentColumns, LentOffsets, LentValues};
 use super::boundary::{Out, call, guard, null, out};
-use super::matrix::terrace_matrix;
+use super::matrix::{check_base_and_flags, terrace_matrix};
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::error::{Result, fail};
@@ -212,20 +212,12 @@ pub unsafe extern "C" fn terrace_matrix_create_csr_distributed(
         let borrow = flags & TERRACE_BORROW != 0;
         let checked = || -> Result<(GivenRows, Out<*mut terrace_matrix>)> {
             let out = out!(matrix);
-            if base != 0 && base != 1 {
-                return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
-            }
-            if flags & !(TERRACE_BORROW | TERRACE_SORTED) != 0 {
-                return fail!(
-                    InvalidArgument,
-                    "flags is {flags}; accepted: TERRACE_COPY or TERRACE_BORROW, with | TERRACE_SORTED"
-                );
-            }
-            let numbers = [total_rows, first_row - i64::from(base), rows];
+            check_base_and_flags(base, flags)?;
+            let numbers = [total_rows, first_row.saturating_sub(i64::from(base)), rows];
             for (name, number, most) in [
                 ("total_rows", numbers[0], i64::MAX >> 11),
                 ("first_row", numbers[1], numbers[0]),
-                ("rows", numbers[2], (numbers[0] - numbers[1]).min(i64::from(i32::MAX))),
+                ("rows", numbers[2], numbers[0].saturating_sub(numbers[1]).min(i64::from(i32::MAX))),
             ] {
                 if !(0..=most).contains(&number) {
                     return fail!(InvalidArgument, "{name} is {number}, counted from 0; accepted: 0 to {most}");

@@ -5,7 +5,7 @@ use super::borrow::{Lent, copy};
 use super::boundary::{self, Out, call, out, required};
 use super::device_arrays;
 use super::stencil::by_offset;
-use super::types::{TERRACE_BORROW, TERRACE_SORTED, precision, terrace_matrix_flags, terrace_type};
+use super::types::{TERRACE_BORROW, TERRACE_COPY, TERRACE_SORTED, precision, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::backend::parameters::MAX_FUNCTIONS;
 use crate::error::{Result, fail, try_capacity};
@@ -117,9 +117,7 @@ pub unsafe extern "C" fn terrace_matrix_create_coo(
     call!(context, |context| {
         let context = &context.state.context;
         let (rows, cols, _) = Size { names: ["rows", "cols"], rows, cols, block: 1 }.check()?;
-        if base != 0 && base != 1 {
-            return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
-        }
+        check_base_and_flags(base, TERRACE_COPY)?;
         let Some(count) = usize::try_from(count).ok().filter(|count| *count <= isize::MAX as usize / 16) else {
             return fail!(InvalidArgument, "count is {count}; accepted: 0 or more entries that memory can hold");
         };
@@ -406,6 +404,20 @@ pub unsafe extern "C" fn terrace_matrix_set_functions(
     })
 }
 
+/// What arrays of rows and columns may be given with.
+pub(super) fn check_base_and_flags(base: i32, flags: terrace_matrix_flags) -> Result<()> {
+    if base != 0 && base != 1 {
+        return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
+    }
+    if flags & !(TERRACE_BORROW | TERRACE_SORTED) != 0 {
+        return fail!(
+            InvalidArgument,
+            "flags is {flags}; accepted: TERRACE_COPY or TERRACE_BORROW, with | TERRACE_SORTED"
+        );
+    }
+    Ok(())
+}
+
 /// # Safety
 /// The arrays are null or have the lengths that sizes and offsets say, and stay when they are borrowed; `out` is valid for a write.
 unsafe fn create(
@@ -418,15 +430,7 @@ unsafe fn create(
 ) -> Result<()> {
     let context = &context.state.context;
     let (rows, cols, block) = size.check()?;
-    if base != 0 && base != 1 {
-        return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
-    }
-    if flags & !(TERRACE_BORROW | TERRACE_SORTED) != 0 {
-        return fail!(
-            InvalidArgument,
-            "flags is {flags}; accepted: TERRACE_COPY or TERRACE_BORROW, with | TERRACE_SORTED"
-        );
-    }
+    check_base_and_flags(base, flags)?;
     let (borrow, sorted) = (flags & TERRACE_BORROW != 0, flags & TERRACE_SORTED != 0);
     if let Some(gpu) = device_arrays::owning_gpu(context, arrays.values, "values")? {
         // SAFETY: by this function's contract.
