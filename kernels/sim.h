@@ -283,7 +283,14 @@ template <class T> T atomic_max(T &at, T v) { return std::exchange(at, at < v ? 
 inline u32 atomic_or(u32 &at, u32 v) { return std::exchange(at, at | v); }
 inline i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return std::exchange(at, at == expected ? v : at); }
 
-template <class T> T times(T a, T b) { return a * b; }
+template <class T> T times(T a, T b) {
+    T product = a * b;
+#if __FMA__
+    // The compiler must not see that it is one.
+    asm("" : "+x"(product));
+#endif
+    return product;
+}
 inline f64 square_root(f64 v) { return __builtin_sqrt(v); }
 
 // As in portability.h.

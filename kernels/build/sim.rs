@@ -2,6 +2,7 @@
 //!
 //! Environment:
 //! `TERRACE_SIM_CXX`   its C++ compiler; empty for no simulated GPU in spite of the feature. Else `CXX`, or the one that the machine has
+//! `TERRACE_SIM_FLAGS` more flags for it
 
 use super::cache::{Cache, Job};
 use super::sources::Sources;
@@ -54,11 +55,15 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
     println!("cargo:rustc-cfg=terrace_sim");
     let compiler = compiler();
     let version = version(&compiler);
+    println!("cargo:rerun-if-env-changed=TERRACE_SIM_FLAGS");
+    let more = env::var("TERRACE_SIM_FLAGS").unwrap_or_default();
+    let flags: Vec<&str> = FLAGS.iter().copied().chain(more.split_whitespace()).collect();
+    let flags = &flags;
     let widths = ["32", "64"];
     let mut jobs = Vec::new();
     for width in widths {
         let define = format!("-DTERRACE_WARP={width}");
-        let recipe = format!("{version} {FLAGS:?} {define}");
+        let recipe = format!("{version} {flags:?} {define}");
         let (compiler, folder) = (&compiler, &sources.folder);
         let engine = std::iter::once("sim.cpp");
         for unit in engine.chain(sources.units.iter().map(String::as_str)) {
@@ -67,7 +72,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
             let define = define.clone();
             let command = Box::new(move |to: &Path| {
                 let mut command = Command::new(compiler);
-                command.args(FLAGS).arg(&define).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
+                command.args(flags).arg(&define).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
                 command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
                 command
             });

@@ -280,7 +280,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
     /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
         let (a, inverse) = self.stored_matrix_and_inverse::<N>()?;
-        self.setup.colours(self.to, a, inverse, self.stores_matrix && N::PRECISION == T::PRECISION)
+        self.setup.colours(self.to, a, inverse, None, self.stores_matrix && N::PRECISION == T::PRECISION)
     }
 
     /// The matrix and D^-1 in a storage format of the smoother's own.

@@ -9,8 +9,17 @@ use crate::scalar::Scalar;
 /// pivots M is that of symmetric Gauss-Seidel, which converges for every SPD matrix. The smaller pivots of DILU do so for M-matrices.
 pub(crate) const SMALLEST_PIVOT: f64 = 0.01;
 
+/// What the factorisation consists of beside the matrix.
+pub(crate) struct Pivots<C, A> {
+    pub colouring: C,
+    /// 1 / e_i.
+    pub inverse: A,
+    /// a_ii - e_i.
+    pub lost: A,
+}
+
 /// A set-up backend that computes the pivots.
 pub(crate) trait DiluPivots: Setup {
-    /// 1 / e_i, and a_ii - e_i, for each row of a scalar matrix; zeros for a row without a diagonal entry.
-    fn dilu_pivots<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<T>, Self::Buffer<T>)>;
+    /// The colouring of a scalar matrix, and for each row 1 / e_i and a_ii - e_i; zeros for a row without a diagonal entry.
+    fn dilu_pivots<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Pivots<Self::Colouring, Self::Buffer<T>>>;
 }

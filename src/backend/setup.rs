@@ -240,6 +240,8 @@ pub(crate) trait Setup: Backend {
     type Aggregates: CoarseSet;
     /// A near-null space.
     type NearNullSpace: NearNullVectors;
+    /// Rows by colour.
+    type Colouring;
     /// The function of each unknown of a level.
     type Functions: Held;
     /// Symbolic data of [`Setup::within_functions`].
@@ -504,12 +506,13 @@ pub(crate) trait Store<B: Backend>: Setup {
         Ok(None)
     }
     /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal; `shared` if the matrix is that of the
-    /// level.
+    /// level. Its colouring is computed unless it is given.
     fn colours<S: Number, V: Number>(
         &self,
         to: &B,
         a: Self::Matrix<S>,
         inverse: Self::Buffer<S>,
+        colouring: Option<Self::Colouring>,
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>>;
 }

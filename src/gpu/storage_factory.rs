@@ -139,13 +139,18 @@ impl Gpu {
 }
 
 impl Gpu {
-    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks.
+    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks. Its colouring is computed unless it is
+    /// given.
     pub(crate) fn coloured<S: Number, V: Number>(
         &self,
         matrix: &DeviceCsr<S>,
         inverse: &Slice<S>,
+        colouring: Option<DeviceColouring>,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
-        let colouring = DeviceColouring::new(self, &matrix.pattern())?;
+        let colouring = match colouring {
+            Some(colouring) => colouring,
+            None => DeviceColouring::new(self, &matrix.pattern())?,
+        };
         Ok(Box::new(Multicolour::new::<V>(self, matrix, inverse, colouring)?))
     }
 }

@@ -1,20 +1,20 @@
 //! The pivots of DILU on the host, colour after colour.
 
 use super::{Host, HostMatrix};
-use crate::backend::dilu::{DiluPivots, SMALLEST_PIVOT};
+use crate::backend::dilu::{DiluPivots, Pivots, SMALLEST_PIVOT};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Colouring, CsrView};
 
 impl DiluPivots for Host {
-    fn dilu_pivots<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<(Vec<T>, Vec<T>)> {
+    fn dilu_pivots<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<Pivots<Colouring, Vec<T>>> {
         pivots(&a.view())
     }
 }
 
-/// 1 / e_i, and a_ii - e_i.
-pub(crate) fn pivots<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<T>, Vec<T>)> {
+/// The pivots, in the order of the colours.
+pub(crate) fn pivots<T: Scalar>(a: &CsrView<'_, T>) -> Result<Pivots<Colouring, Vec<T>>> {
     assert_eq!(a.block, Block::SCALAR);
     let colouring = Colouring::new(a)?;
     let (mut inverse, mut lost) = (try_vec(a.rows, T::ZERO)?, try_vec(a.rows, T::ZERO)?);
@@ -34,7 +34,7 @@ pub(crate) fn pivots<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<T>, Vec<T>)> 
             (inverse[i], lost[i], is_done[i]) = (new_inverse[k], new_lost[k], 1);
         }
     }
-    Ok((inverse, lost))
+    Ok(Pivots { colouring, inverse, lost })
 }
 
 /// Those of row i; the neighbours of earlier colours are done.
@@ -77,8 +77,7 @@ mod tests {
             [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -2.0), (1, 1, 5.0), (1, 2, -1.0), (2, 1, -3.0), (2, 2, 6.0)];
         for a in [gallery::poisson5(4, 3).unwrap(), Csr::from_triplets(3, 3, &nonsymmetric).unwrap()] {
             let n = a.rows;
-            let (inverse, lost) = pivots(&a.view()).unwrap();
-            let colouring = Colouring::new(&a.view()).unwrap();
+            let Pivots { colouring, inverse, lost } = pivots(&a.view()).unwrap();
             let mut place = vec![0; n];
             colouring.rows.iter().enumerate().for_each(|(at, i)| place[*i as usize] = at);
             let mut dense = vec![vec![0.0; n]; n];
@@ -103,7 +102,7 @@ mod tests {
         let t = [(0, 0, 1.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 1.0), (2, 2, 0.0), (3, 3, 2.0)];
         let positive = [(4, 4, 2.0), (4, 5, 1.0), (5, 4, 1.0), (5, 5, 2.0)];
         let a = Csr::from_triplets(6, 6, &[&t[..], &positive[..]].concat()).unwrap();
-        let (inverse, lost) = pivots(&a.view()).unwrap();
+        let Pivots { inverse, lost, .. } = pivots(&a.view()).unwrap();
         assert_eq!((inverse, lost), (vec![1.0, 1.0, 0.0, 0.5, 0.5, 0.5], vec![0.0; 6]));
     }
 }

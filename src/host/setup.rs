@@ -82,6 +82,7 @@ impl Setup for Host {
     type Splitting = Vec<bool>;
     type Aggregates = Aggregates;
     type NearNullSpace = NearNullSpace;
+    type Colouring = Colouring;
     type Functions = Functions;
     type Within = ();
     type Nodes = ();
@@ -534,13 +535,17 @@ impl<B: StorageFactory> Store<B> for Host {
         to: &B,
         a: HostMatrix<S>,
         inverse: Vec<S>,
+        colouring: Option<Colouring>,
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>> {
         let a = match a {
             HostMatrix::Stencil(matrix) => return to.stencil_colours(ColouredStencil { matrix, inverse, shared }),
             a => a.to_rows()?.into_owned(),
         };
-        let colouring = Colouring::new(&a.structure.view::<f64>(&[]))?;
+        let colouring = match colouring {
+            Some(colouring) => colouring,
+            None => Colouring::new(&a.structure.view::<f64>(&[]))?,
+        };
         to.colours(Coloured { inverse, colouring, matrix: a, shared })
     }
 }

@@ -4,7 +4,7 @@
 //! and of a_ii y_i, so that (D + L) y is the right-hand side that leaves those of later colours. That is r + (D - E) y, because (E + L) y = r.
 
 use crate::backend::components::{SmootherInput, SmootherSetup};
-use crate::backend::dilu::DiluPivots;
+use crate::backend::dilu::{DiluPivots, Pivots};
 use crate::backend::setup::{Rounding, Store, Stored};
 use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
 use crate::error::Result;
@@ -69,14 +69,14 @@ impl<S: Store<B> + DiluPivots, B: Backend> SmootherSetup<S, B> for DiluSetup {
     ) -> Result<Box<dyn Smoother<B, V>>> {
         let setup = input.setup;
         let a = setup.to_scalar(input.matrix()?)?;
-        let (inverse, lost) = setup.dilu_pivots(&a)?;
+        let Pivots { colouring, inverse, lost } = setup.dilu_pivots(&a)?;
         let which = Stored { what: "smoother's matrix", level: input.level, may_vanish: true };
         let matrix = setup.stored::<T, N>(&a, Rounding::PLAIN, which, input.checks)?;
         let inverse = setup.stored_array::<T, N>(&inverse, 1.0, input.level, input.checks)?;
         let lost = setup.stored_array::<T, N>(&lost, 1.0, input.level, input.checks)?;
         let is_shared = input.stores_matrix && input.is_as_given() && N::PRECISION == T::PRECISION;
         Ok(Box::new(Dilu::<B, N, V> {
-            colours: setup.colours(input.to, matrix, inverse, is_shared)?,
+            colours: setup.colours(input.to, matrix, inverse, Some(colouring), is_shared)?,
             lost: setup.array(input.to, lost)?,
             rows: input.scalar_rows(),
             weight: input.parameters.real("amg.smoother.dilu.weight"),

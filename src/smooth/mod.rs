@@ -162,7 +162,7 @@ mod tests {
         let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -2.0), (1, 1, 5.0), (1, 2, -1.0), (2, 1, -3.0), (2, 2, 6.0)];
         for a in [gallery::poisson9(5, 4).unwrap(), Csr::from_triplets(3, 3, &t).unwrap()] {
             let b: Vec<f64> = (0..a.rows).map(|i| (i % 5) as f64 - 1.0).collect();
-            let inverse = host::dilu::pivots(&a.view()).unwrap().0;
+            let inverse = host::dilu::pivots(&a.view()).unwrap().inverse;
             let order = Colouring::new(&a.view()).unwrap().rows;
             let mut place = vec![0; a.rows];
             order.iter().enumerate().for_each(|(at, i)| place[*i as usize] = at);

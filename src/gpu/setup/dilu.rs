@@ -2,15 +2,18 @@
 
 use super::colouring::DeviceColouring;
 use super::grid::GpuMatrix;
-use crate::backend::dilu::{DiluPivots, SMALLEST_PIVOT};
+use crate::backend::dilu::{DiluPivots, Pivots, SMALLEST_PIVOT};
 use crate::error::Result;
 use crate::gpu::runtime::Argument;
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 
+/// Lanes for a row, as in `kernels/dilu.cu`.
+const LANES: usize = 8;
+
 impl DiluPivots for Gpu {
-    fn dilu_pivots<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<(Buffer<T>, Buffer<T>)> {
+    fn dilu_pivots<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Pivots<DeviceColouring, Buffer<T>>> {
         assert_eq!(a.block, Block::SCALAR);
         let colouring = DeviceColouring::new(self, &a.pattern())?;
         let (inverse, lost) = (self.zeroed::<T>(a.rows)?, self.zeroed::<T>(a.rows)?);
@@ -30,9 +33,9 @@ impl DiluPivots for Gpu {
                 &inverse.view(),
                 &lost.view(),
             ];
-            self.launch(kernel, count as usize, &arguments)?;
+            self.launch(kernel, count as usize * LANES, &arguments)?;
         }
-        Ok((inverse, lost))
+        Ok(Pivots { colouring, inverse, lost })
     }
 }
 
@@ -47,8 +50,9 @@ mod tests {
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let wanted = dilu::pivots(&a.view()).unwrap();
         for gpu in rotating_devices() {
-            let (inverse, lost) = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap().into()).unwrap();
-            assert_eq!((gpu.fetch(&inverse).unwrap(), gpu.fetch(&lost).unwrap()), wanted, "{name}");
+            let found = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap().into()).unwrap();
+            assert_eq!(gpu.fetch(&found.inverse).unwrap(), wanted.inverse, "{name}");
+            assert_eq!(gpu.fetch(&found.lost).unwrap(), wanted.lost, "{name}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The steps of set-up on a GPU, and how its levels are stored there.
 
 use super::coarse_numbering::{DeviceCoarse, Splitting};
+use super::colouring::DeviceColouring;
 use super::deferred_checks::DeferredChecks;
 use super::functions::DeviceFunctions;
 use super::grid::{GpuMatrix, GpuPattern};
@@ -76,6 +77,7 @@ impl Setup for Gpu {
     type Splitting = Splitting;
     type Aggregates = DeviceAggregates;
     type NearNullSpace = DeviceNearNullSpace;
+    type Colouring = DeviceColouring;
     type Functions = DeviceFunctions;
     type Within = DevicePattern;
     type Nodes = DevicePattern;
@@ -501,11 +503,12 @@ impl Store<Gpu> for Gpu {
         to: &Gpu,
         a: GpuMatrix<S>,
         inverse: Buffer<S>,
+        colouring: Option<DeviceColouring>,
         _: bool,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
         match a {
             GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse),
-            a => to.coloured(&a, &inverse),
+            a => to.coloured(&a, &inverse, colouring),
         }
     }
 }
