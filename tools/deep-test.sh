@@ -4,15 +4,16 @@
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
 #   the tests with the checks of the standard library's unsafe functions;
+#   kernels of set-up with multiplications and additions fused as nvcc fuses them (the bits of the host all the same);
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each;
 #   the examples for MFEM and deal.II, where these are installed.
-# With names as arguments (miri, tsan, valgrind, assertions, memory, api, fuzz, clients) only those run.
+# With names as arguments (miri, tsan, valgrind, assertions, contraction, memory, api, fuzz, clients) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind assertions memory api fuzz clients"}
+checks=${*:-"miri tsan valgrind assertions contraction memory api fuzz clients"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -109,6 +110,12 @@ assertions() {
     CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR="$folder/assertions" cargo test --locked --lib --test suite
 }
 
+# A sweep on a stencil is of the solve phase, where products are fused on GPUs; its test wants the bits of the host without it.
+contraction() {
+    TERRACE_SIM_FLAGS="-ffp-contract=fast -mfma -fexpensive-optimizations" \
+        cargo test --locked --lib -- gpu:: --skip sweeps_on_stencils_are_those_of_the_host
+}
+
 memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test host_memory
     TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
@@ -158,11 +165,12 @@ for name in $checks; do
     tsan) tsan ;;
     valgrind) valgrind_all ;;
     assertions) assertions ;;
+    contraction) contraction ;;
     memory) memory ;;
     api) api ;;
     fuzz) fuzz ;;
     clients) clients ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, memory, api, fuzz, clients" ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, contraction, memory, api, fuzz, clients" ;;
     esac
 done
 [ -z "$left_out" ] || echo "Left out:$left_out"

@@ -192,7 +192,7 @@ fn the_hierarchy_of_a_device_is_that_of_the_host() {
 #[test]
 fn a_gpu_multiplies_with_a_stencil_in_the_narrowest_exact_format() {
     let matrix = problem("laplace27:7x6x5");
-    let (context, device) = (Context::new("host:1").unwrap(), Context::new("sim").unwrap());
+    let (context, device) = (Context::new("host:1").unwrap(), Context::new(devices()[0]).unwrap());
     let x = gallery::random_vector(matrix.rows()).unwrap();
     let (mut expected, mut found) = (vec![1.0; x.len()], vec![1.0; x.len()]);
     matrix.apply(&context, 2.0, &x, -1.0, &mut expected).unwrap();
