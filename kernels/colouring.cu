@@ -40,9 +40,6 @@ struct Neighbours {
     }
 };
 
-// Times that a group goes through its rows in a round. Others colour theirs meanwhile, so most rows need not wait for the next launch.
-constexpr int COLOUR_SWEEPS = 8;
-
 // One round. open[round] tells whether it has work; the first one always has. open[round + 1] becomes 1 if a row is
 // left. `most` gets the number of colours.
 KERNEL(colour_round, i64 n, i32 round, In<i64> offsets, In<i32> columns, In<i64> turned_offsets, In<i32> turned_columns,
@@ -52,45 +49,40 @@ KERNEL(colour_round, i64 n, i32 round, In<i64> offsets, In<i32> columns, In<i64>
         return;
     }
     const Neighbours near{offsets, columns, turned_offsets, turned_columns, differs[0] != 0};
-    bool left = true;
-    for (int sweep = 0; sweep < COLOUR_SWEEPS && left; ++sweep) {
-        left = false;
-        for (i64 i = global_index() / COLOUR_LANES; i < n; i += block_count() * (BLOCK / COLOUR_LANES)) {
-            if (Lanes::shuffle(colours[i], 0) != NO_COLOUR) {
-                continue;
+    for (i64 i = global_index() / COLOUR_LANES; i < n; i += block_count() * (BLOCK / COLOUR_LANES)) {
+        if (Lanes::shuffle(colours[i], 0) != NO_COLOUR) {
+            continue;
+        }
+        bool waits = false;
+        near.each(i, [&](i32 j) { waits = waits || (colours[j] == NO_COLOUR && outweighs(j, i)); });
+        if (Lanes::ballot(waits) != 0) {
+            if (Lanes::rank() == 0 && open[round + 1] == 0) {
+                open[round + 1] = 1;
             }
-            bool waits = false;
-            near.each(i, [&](i32 j) { waits = waits || (latest(colours[j]) == NO_COLOUR && outweighs(j, i)); });
-            if (Lanes::ballot(waits) != 0) {
-                left = true;
-                continue;
-            }
-            // The smallest colour that no neighbour has, 64 at a time.
-            u64 used = ~0ull;
-            int first = -64;
-            while (used == ~0ull) {
-                first += 64;
-                used = 0;
-                near.each(i, [&](i32 j) {
-                    const int above = latest(colours[j]) - first;
-                    used |= above >= 0 && above < 64 ? 1ull << above : 0;
-                });
-                UNROLL
-                for (int step = COLOUR_LANES / 2; step > 0; step /= 2) {
-                    used |= Lanes::shuffle(used, Lanes::rank() ^ step);
-                }
-            }
-            if (Lanes::rank() == 0) {
-                const int colour = first + lowest_bit(~used);
-                colours[i] = colour;
-                if (colour >= most[0]) {
-                    atomic_max(most[0], colour + 1);
-                }
+            continue;
+        }
+        // The smallest colour that no neighbour has, 64 at a time.
+        u64 used = ~0ull;
+        int first = -64;
+        while (used == ~0ull) {
+            first += 64;
+            used = 0;
+            near.each(i, [&](i32 j) {
+                const int above = colours[j] - first;
+                used |= above >= 0 && above < 64 ? 1ull << above : 0;
+            });
+            UNROLL
+            for (int step = COLOUR_LANES / 2; step > 0; step /= 2) {
+                used |= Lanes::shuffle(used, Lanes::rank() ^ step);
             }
         }
-    }
-    if (left && Lanes::rank() == 0 && open[round + 1] == 0) {
-        open[round + 1] = 1;
+        if (Lanes::rank() == 0) {
+            const int colour = first + lowest_bit(~used);
+            colours[i] = colour;
+            if (colour >= most[0]) {
+                atomic_max(most[0], colour + 1);
+            }
+        }
     }
 }
 

@@ -195,9 +195,6 @@ DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
 
 #endif
 
-// A number that another thread may just be writing, as memory has it and not a copy that is kept.
-DEVICE i32 latest(const i32 &at) { return *static_cast<const volatile i32 *>(&at); }
-
 // Conversion in registers. 16-bit numbers are made by way of f32, as on the host.
 template <class T> struct As;
 template <> struct As<f64> {
