@@ -1,8 +1,10 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
+mod borrowed;
 mod changes;
 mod couplings;
 mod device_arrays;
+mod device_stencil;
 mod device_storage;
 mod distributed;
 mod functions;
@@ -22,12 +24,13 @@ use crate::sparse::NearNullSpace;
 use crate::sparse::{self, Block, Csr, DiagonalDefect, SharedCsr, Stencil, Storage, Structure};
 use crate::sync::lock;
 use changes::Changes;
+use device_stencil::{DeviceStencilStorage, with_stencil};
 use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, RwLock};
 use stencil_storage::StencilStorage;
 
+pub(crate) use device_stencil::{DeviceStencilMatrix, StencilLayout};
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
 pub(crate) use distributed::DistributedRows;
 pub use distributed::GivenRows;
@@ -102,6 +105,7 @@ enum MatrixStorage {
     Host { structure: Arc<Structure>, values: RwLock<Values> },
     Stencil(StencilStorage),
     Device(DeviceStorage),
+    DeviceStencil(DeviceStencilStorage),
 }
 
 /// A matrix with what is known about its near-null space and its unknowns. Several solvers and threads may share it.
@@ -226,6 +230,7 @@ impl Matrix {
             }
             MatrixStorage::Stencil(stencil) => context.run(self.entries(), || stencil.check(&stencil.values())),
             MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false),
+            MatrixStorage::DeviceStencil(device) => device.check(&device.read()?),
         }
     }
 
@@ -233,7 +238,7 @@ impl Matrix {
     /// product until the values change, unless they are the caller's in device memory, who may change them.
     pub(crate) fn operator_on<T: Scalar>(&self, context: &Context, side: Side) -> Result<Arc<DeviceOperator<T>>> {
         let Some(gpu) = context.gpu() else { unreachable!("the vectors are in the memory of a GPU") };
-        if matches!(&self.storage, MatrixStorage::Device(device) if device.arrays.is_borrowed()) {
+        if self.is_borrowed_on_device() {
             return Ok(Arc::new(operator::on_device(gpu, self, side)?));
         }
         // Where borrowed values on the host have changed, nothing is left in the list.
@@ -281,6 +286,10 @@ impl Matrix {
     }
 
     fn to_gpu(&self, gpu: &Gpu) -> Result<Matrix> {
+        if let Some(copy) = self.stencil_to_gpu(gpu)? {
+            copy.take_unknowns_of(self);
+            return Ok(copy);
+        }
         let matrix = match self.precision() {
             Precision::F32 => DeviceMatrix::F32(self.device::<f32>(gpu)?),
             _ => DeviceMatrix::F64(self.device::<f64>(gpu)?),
@@ -301,6 +310,7 @@ impl Matrix {
             MatrixStorage::Host { structure, .. } => Ok(Arc::clone(structure)),
             MatrixStorage::Stencil(stencil) => stencil.structure(),
             MatrixStorage::Device(device) => Ok(device.on_host()?.0),
+            MatrixStorage::DeviceStencil(device) => device.on_host()?.structure(),
         }
     }
 
@@ -325,6 +335,7 @@ impl Matrix {
             MatrixStorage::Host { values, .. } => lock(values.read()).precision(),
             MatrixStorage::Stencil(stencil) => stencil.values().precision(),
             MatrixStorage::Device(device) => device.arrays.precision(),
+            MatrixStorage::DeviceStencil(device) => device.precision(),
         }
     }
 
@@ -334,6 +345,7 @@ impl Matrix {
             MatrixStorage::Host { values, .. } => Ok(lock(values.read()).clone()),
             MatrixStorage::Stencil(stencil) => Ok(stencil.values()),
             MatrixStorage::Device(device) => Ok(device.on_host()?.1),
+            MatrixStorage::DeviceStencil(device) => Ok(device.on_host()?.values()),
         }
     }
 
@@ -343,6 +355,7 @@ impl Matrix {
             MatrixStorage::Host { structure, values } => Ok((Arc::clone(structure), lock(values.read()).clone())),
             MatrixStorage::Stencil(stencil) => stencil.copied(),
             MatrixStorage::Device(device) => device.copied(),
+            MatrixStorage::DeviceStencil(device) => device.copied()?.copied(),
         }
     }
 
@@ -357,7 +370,7 @@ impl Matrix {
                 (structure.owned_bytes(), values)
             }
             MatrixStorage::Stencil(stencil) => stencil.owned_bytes(),
-            MatrixStorage::Device(_) => (0, 0),
+            MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => (0, 0),
         }
     }
 
@@ -377,6 +390,7 @@ impl Matrix {
                 self.replaced(diagonal);
                 Ok(())
             }
+            MatrixStorage::DeviceStencil(device) => self.update_stencil_from_host(device, &values),
             MatrixStorage::Device(device) => match &values {
                 Values::F64(values) => {
                     self.update_device_values(DeviceValues::F64(device.gpu().upload(values.as_slice())?))
@@ -390,11 +404,7 @@ impl Matrix {
 
     /// As [`Matrix::update_values`], for values in the memory of the GPU where the matrix is.
     pub(crate) fn update_device_values(&self, values: DeviceValues) -> Result<()> {
-        let (precision, len) = match &values {
-            DeviceValues::F64(values) => (Precision::F64, values.len()),
-            DeviceValues::F32(values) => (Precision::F32, values.len()),
-        };
-        self.check_format(precision, len)?;
+        self.check_format(values.precision(), values.len())?;
         let MatrixStorage::Device(device) = &self.storage else { unreachable!("the matrix is in device memory") };
         let new = match (device.arrays.read()?, values) {
             (DeviceMatrix::F64(a), DeviceValues::F64(values)) => {
@@ -413,6 +423,9 @@ impl Matrix {
         match (&self.storage, &other.storage) {
             (MatrixStorage::Device(own), MatrixStorage::Device(other)) => {
                 self.replace_on_device(own, other.arrays.read()?)
+            }
+            (MatrixStorage::DeviceStencil(own), MatrixStorage::DeviceStencil(other)) => {
+                self.replace_stencil(own, other.read()?)
             }
             _ => self.update_values(other.values()?),
         }
@@ -447,70 +460,14 @@ impl Matrix {
         Ok(())
     }
 
-    /// Checks values that a caller may have changed in place; those in device memory need a context on the same device.
-    pub(crate) fn recheck_values(&self, context: &Context) -> Result<()> {
-        if let MatrixStorage::Device(device) = &self.storage {
-            if !device.arrays.is_borrowed() {
-                return Ok(());
-            }
-            if !context.gpu().is_some_and(|gpu| gpu.is_same(device.gpu())) {
-                return fail!(
-                    InvalidArgument,
-                    "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
-                );
-            }
-        }
-        let diagonal = self.check_values(context)?;
-        *lock(self.diagonal.lock()) = Some(diagonal);
-        Ok(())
-    }
-
-    /// At the end of a call that returns when it is done: waits until what was launched has read values that are borrowed in device memory, to
-    /// which the caller may write from then on.
-    pub(crate) fn end_reading(&self) -> Result<()> {
-        match &self.storage {
-            MatrixStorage::Device(device) => device.arrays.end_reading(),
-            MatrixStorage::Host { .. } | MatrixStorage::Stencil(_) => Ok(()),
-        }
-    }
-
-    /// The arrays of the caller's that the matrix reads: their names and their addresses.
-    pub(crate) fn borrowed_arrays(&self) -> Vec<(&'static str, Range<usize>)> {
-        fn on_host<T>(array: &dyn Storage<T>) -> Option<Range<usize>> {
-            let range = array.as_slice().as_ptr_range();
-            (array.owned_bytes() == 0).then(|| range.start.addr()..range.end.addr())
-        }
-        let arrays = match &self.storage {
-            MatrixStorage::Host { structure, values } => [
-                match &structure.offsets {
-                    sparse::OffsetStorage::I32(offsets) => on_host(&**offsets),
-                    sparse::OffsetStorage::I64(offsets) => on_host(&**offsets),
-                },
-                on_host(&*structure.columns),
-                match &*lock(values.read()) {
-                    Values::F64(values) => on_host(&**values),
-                    Values::F32(values) => on_host(&**values),
-                },
-            ],
-            MatrixStorage::Stencil(stencil) => [
-                None,
-                None,
-                match &stencil.values() {
-                    Values::F64(values) => on_host(&**values),
-                    Values::F32(values) => on_host(&**values),
-                },
-            ],
-            MatrixStorage::Device(device) => device.arrays.borrowed(),
-        };
-        let names = ["row_offsets", "columns", "values"];
-        names.into_iter().zip(arrays).filter_map(|(name, range)| Some((name, range?))).collect()
-    }
-
     /// The matrix in the memory of a GPU, in the format `T`: shared where it is in this memory and format, otherwise a copy.
     pub(crate) fn device<T: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
         match &self.storage {
             MatrixStorage::Device(device) if device.gpu().is_same(gpu) => {
                 with_device!(device.arrays.read()?, a => a.cast(gpu))
+            }
+            MatrixStorage::DeviceStencil(device) if device.gpu().is_same(gpu) => {
+                with_stencil!(device.read()?, a => a.to_rows(gpu)?.cast(gpu))
             }
             _ => DeviceCsr::upload(gpu, &self.shared::<T>()?.view()),
         }
@@ -519,12 +476,16 @@ impl Matrix {
     /// Whether a matrix of device memory came to the host.
     #[cfg(test)]
     pub(crate) fn has_host_copy(&self) -> bool {
-        matches!(&self.storage, MatrixStorage::Device(device) if lock(device.copy.lock()).is_some())
+        match &self.storage {
+            MatrixStorage::Device(device) => lock(device.copy.lock()).is_some(),
+            MatrixStorage::DeviceStencil(device) => device.has_host_copy(),
+            _ => false,
+        }
     }
 
     /// Whether it is in the memory of this GPU, and belongs to the same context.
     pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
-        matches!(&self.storage, MatrixStorage::Device(device) if device.gpu().is_same(gpu))
+        self.is_stencil_on(gpu) || matches!(&self.storage, MatrixStorage::Device(device) if device.gpu().is_same(gpu))
     }
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.
@@ -533,6 +494,7 @@ impl Matrix {
             MatrixStorage::Host { structure, values } => (Arc::clone(structure), lock(values.read()).clone()),
             MatrixStorage::Stencil(stencil) => stencil.in_rows()?,
             MatrixStorage::Device(device) => device.on_host()?,
+            MatrixStorage::DeviceStencil(device) => device.on_host()?.in_rows()?,
         };
         match values {
             Values::F64(values) => SharedCsr { structure, values }.cast(),

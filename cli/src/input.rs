@@ -128,6 +128,8 @@ impl Input {
         } else if let Some((dimension, coordinates)) = coordinates {
             matrix.set_coordinates(dimension, &coordinates)?;
         }
+        // A stencil goes to the device once, before anything is timed.
+        let matrix = if is_stencil && context.gpu().is_some() { matrix.to_device(&context)? } else { matrix };
         let load_seconds = start.elapsed().as_secs_f64();
         Ok(Loaded { name, matrix: Arc::new(matrix), config, context, load_seconds })
     }

@@ -77,13 +77,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     emit(&format!("{}\n", gpu.description()))?;
     let mut lines = Vec::new();
     for problem in &arguments.problems {
-        let parsed = gallery::parse(problem)?;
-        let is_stencil = parsed.is_stencil;
-        let matrix = parsed.into_matrix()?;
+        let matrix = gallery::parse(problem)?.into_matrix()?;
         let matrix = Arc::new(match arguments.single {
             true => single(&matrix)?.to_device(&context)?,
-            // A stencil stays on the host: set-up copies it to the device.
-            false if is_stencil => matrix,
             false => matrix.to_device(&context)?,
         });
         emit(&format!("\n{problem}: {} rows, {} nonzeros\n", matrix.rows(), matrix.entries()))?;

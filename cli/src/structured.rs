@@ -89,9 +89,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let sizes = if *name == "weather" { format!("{size}x{size}x{}", size.div_ceil(2)) } else { size.to_string() };
         let description = format!("{name}:{sizes}{parameters}");
         let problem = progress.spin(&format!("generating {description}"), || gallery::parse(&description))?;
-        let scaled = Arc::new(scaled_first(problem.clone()).into_matrix()?);
+        let there = |matrix: Matrix| if context.gpu().is_some() { matrix.to_device(&context) } else { Ok(matrix) };
+        let scaled = Arc::new(there(scaled_first(problem.clone()).into_matrix()?)?);
         let magnitudes = gallery::magnitudes(&problem.matrix.values);
-        let matrix = Arc::new(problem.into_matrix()?);
+        let matrix = Arc::new(there(problem.into_matrix()?)?);
         let mut solves = Vec::new();
         for (variant, options) in VARIANTS {
             let of = if *variant == SCALE_FIRST { &scaled } else { &matrix };

@@ -9,7 +9,7 @@ use super::types::{TERRACE_BORROW, TERRACE_COPY, TERRACE_SORTED, precision, terr
 use super::{terrace_context, terrace_status};
 use crate::backend::parameters::MAX_FUNCTIONS;
 use crate::error::{Result, fail, try_capacity};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, StencilLayout};
 use crate::scalar::with_precision;
 use crate::sparse::{Block, Csr, Storage, Structure};
 use std::ffi::c_void;
@@ -263,7 +263,14 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         let context = &context.state.context;
         if let Some(gpu) = device_arrays::owning_gpu(context, values, "values")?.filter(|gpu| matrix.matrix.is_on(gpu))
         {
-            // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
+            if matrix.matrix.is_stencil_on(gpu) {
+                let layout = StencilLayout { by_cell: matrix.by_cell, borrow: matrix.borrow };
+                // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
+                let values = unsafe { device_arrays::values(gpu, value_type, values, entries, true) }?;
+                matrix.matrix.update_device_stencil(values, layout)?;
+                return gpu.end_call();
+            }
+            // SAFETY: as above.
             let values = unsafe { device_arrays::values(gpu, value_type, values, entries, matrix.borrow) }?;
             return matrix.matrix.update_device_values(values);
         }

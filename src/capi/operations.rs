@@ -122,7 +122,8 @@ pub unsafe extern "C" fn terrace_matrix_apply_transposed(
     })
 }
 
-/// Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
+/// Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells. A stencil has fewer entries in rows, without
+/// those that reach outside of the grid: their number is the last row offset less the base.
 ///
 /// - `context`: not NULL.
 /// - `matrix`: not NULL.
@@ -156,8 +157,8 @@ pub unsafe extern "C" fn terrace_matrix_get_arrays(
         if base != 0 && base != 1 {
             return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
         }
-        let (block, entries) = (matrix.block(), matrix.entries());
-        let (rows, nnz) = (matrix.rows() / block.rows, entries / block.len());
+        let (block, nnz) = (matrix.block(), matrix.row_blocks());
+        let (rows, entries) = (matrix.rows() / block.rows, nnz * block.len());
         let offset_type = index("offset_type", offset_type)?;
         if matches!(offset_type, Index::I32)
             && nnz as i64 + i64::from(base) > i64::from(i32::MAX)

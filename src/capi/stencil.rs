@@ -3,12 +3,13 @@
 use super::arrays::{LentValues, one_to_eight};
 use super::borrow::slice;
 use super::boundary::{call, out, required};
+use super::device_arrays::{self, owning_gpu};
 use super::types::{
     TERRACE_BORROW, TERRACE_BY_CELL, TERRACE_BY_OFFSET, terrace_matrix_flags, terrace_stencil_layout, terrace_type,
 };
 use super::{terrace_context, terrace_matrix, terrace_status};
 use crate::error::{Result, fail};
-use crate::matrix::{Matrix, Values};
+use crate::matrix::{DeviceStencilMatrix, Matrix, StencilLayout, Values};
 use crate::sparse::{Grid, MAX_OFFSETS, Offset, Stencil};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use std::sync::Arc;
 ///   twice. AMG needs the offset (0, 0, 0), the diagonal.
 /// - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
 /// - `values`: one block for each offset and cell, in the order of `layout`, finite. Blocks that reach outside of the grid are stored, too, and must
-///   be zero. On the host, or in the memory of the context's GPU, from where they are copied to the host.
+///   be zero. On the host, or in the memory of the context's GPU, where they stay and are checked.
 /// - `layout`: `TERRACE_BY_OFFSET`: `values[offset][row][column][cell]`, one array over all cells for each entry. `TERRACE_BY_CELL`:
 ///   `values[cell][offset][row][column]`, all of a cell together; these are brought into the other order.
 /// - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`. Only values in the order of `TERRACE_BY_OFFSET` can be borrowed.
@@ -63,14 +64,27 @@ pub unsafe extern "C" fn terrace_matrix_create_stencil(
         let steps: &[i32] = unsafe { slice(offsets.cast(), 3 * offsets_count as usize, "offsets") }?;
         let stencil = Arc::new(Stencil::new(grid, block, &offsets_of(steps)?)?);
         let (borrow, by_cell) = kept(layout, flags)?;
-        // SAFETY: as many values as the documentation asks, which stay when they are borrowed.
+        let out = out!(matrix);
+        if let Some(gpu) = owning_gpu(context, values, "values")? {
+            // SAFETY: as many values as the documentation asks, which stay when they are borrowed.
+            let values = unsafe { device_arrays::values(gpu, value_type, values, stencil.entries(), true) }?;
+            let layout = StencilLayout { by_cell, borrow };
+            let made = DeviceStencilMatrix::of_caller(gpu, &stencil, values, layout)?;
+            let made = Matrix::stencil_on_device(gpu, made)?;
+            // What was launched has read the caller's values.
+            gpu.end_call()?;
+            let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell };
+            // SAFETY: not null, and valid for a write as the documentation asks.
+            unsafe { out.set(Box::into_raw(Box::new(made))) };
+            return Ok(());
+        }
+        // SAFETY: as above.
         let values = unsafe { LentValues::new(context, value_type, values, stencil.entries()) }?;
         let made = context.run(stencil.entries(), || {
             let values = by_offset(&stencil, values.keep(borrow || by_cell)?, by_cell)?;
             Matrix::on_grid(stencil, values)
         })?;
         let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell };
-        let out = out!(matrix);
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(made))) };
         Ok(())
@@ -170,5 +184,7 @@ pub(super) fn by_offset(stencil: &Stencil, values: Values, by_cell: bool) -> Res
     })
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -113,11 +113,11 @@ impl Gpu {
     }
 
     /// The narrowest format that holds every value exactly. Synchronises.
-    pub(crate) fn narrowest_exact<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Precision> {
+    pub(crate) fn narrowest_exact<T: Scalar>(&self, values: &Slice<T>) -> Result<Precision> {
         let flags = self.zeroed::<i32>(3)?;
         let kernel = self.kernel(&format!("check_exact_{}", T::PRECISION.name()))?;
-        let n = a.values.len();
-        self.launch(kernel, n.div_ceil(4), &[&(n as i64), &a.values.view(), &flags.view()])?;
+        let n = values.len();
+        self.launch(kernel, n.div_ceil(4), &[&(n as i64), &values.view(), &flags.view()])?;
         let candidates = [Precision::F16, Precision::BF16, Precision::F32];
         let exact = self.fetch(&flags)?.into_iter().zip(candidates).find(|(flag, _)| *flag == 0);
         Ok(exact.map_or(Precision::F64, |(_, format)| format))
@@ -163,7 +163,7 @@ mod tests {
         for gpu in devices() {
             let narrowest = |v: f64| {
                 let a = Csr::from_triplets(1, 2, &[(0, 0, 26.0), (0, 1, v)]).unwrap();
-                gpu.narrowest_exact(&DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap()
+                gpu.narrowest_exact(&gpu.upload(&a.values).unwrap()).unwrap()
             };
             assert_eq!(narrowest(-1.0), Precision::F16);
             assert_eq!(narrowest(2.0_f64.powi(100)), Precision::BF16);

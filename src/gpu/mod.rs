@@ -37,6 +37,7 @@ mod signature;
 mod sim;
 mod staging;
 mod stencil;
+mod stencil_import;
 mod stencil_sweep;
 mod storage_factory;
 mod to_scalar;

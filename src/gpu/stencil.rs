@@ -45,13 +45,13 @@ impl StencilShape {
         StencilShape { aligned: i32::from(whole), ..self }
     }
 
-    /// That of a stencil whose arrays have padded lines.
-    pub fn new(stencil: &Stencil) -> StencilShape {
+    /// That of a stencil whose lines have so many elements.
+    fn new(stencil: &Stencil, pitch: usize) -> StencilShape {
         let grid = &stencil.grid;
         let mut shape = StencilShape {
             dims: grid.dims.map(|n| n as i32),
             periodic: grid.periodic.map(i32::from),
-            pitch: pitch(stencil) as i32,
+            pitch: pitch as i32,
             block: stencil.block as i32,
             lines: stencil.lines.len() as i32,
             dy: [0; MAX_LINES],
@@ -133,13 +133,15 @@ unsafe impl Argument for StencilOffsets {
 pub(crate) struct DeviceStencil<S> {
     /// The pattern.
     pub pattern: Arc<Stencil>,
-    /// The values, lines padded.
+    /// Elements of a line of values: padded, but for those of a caller.
+    pub pitch: usize,
+    /// The values.
     pub values: Arc<Buffer<S>>,
 }
 
 impl<S> Clone for DeviceStencil<S> {
     fn clone(&self) -> Self {
-        DeviceStencil { pattern: Arc::clone(&self.pattern), values: Arc::clone(&self.values) }
+        DeviceStencil { pattern: Arc::clone(&self.pattern), pitch: self.pitch, values: Arc::clone(&self.values) }
     }
 }
 
@@ -149,7 +151,7 @@ impl<S: Number> DeviceStencil<S> {
         let (pattern, nx) = (Arc::clone(&matrix.pattern), matrix.pattern.grid.dims[0]);
         let (pitch, from) = (pitch(&pattern), matrix.values.as_slice());
         if pitch == nx {
-            return Ok(DeviceStencil { pattern, values: Arc::new(gpu.upload(from)?) });
+            return Ok(DeviceStencil { pattern, pitch, values: Arc::new(gpu.upload(from)?) });
         }
         let mut padded = try_vec(from.len() / nx * pitch, S::ZERO)?;
         par::for_each_row_mut(&mut padded, pitch, par::ROW_GRAIN, |first, lines| {
@@ -157,33 +159,38 @@ impl<S: Number> DeviceStencil<S> {
                 to[..nx].copy_from_slice(&from[line * nx..][..nx]);
             }
         });
-        Ok(DeviceStencil { pattern, values: Arc::new(gpu.upload(&padded)?) })
+        Ok(DeviceStencil { pattern, pitch, values: Arc::new(gpu.upload(&padded)?) })
     }
 
     /// A copy on the host. Waits for the device.
     pub fn fetch(&self, gpu: &Gpu) -> Result<SharedStencil<S>> {
-        let (nx, pitch, padded) = (self.pattern.grid.dims[0], pitch(&self.pattern), gpu.fetch(&self.values)?);
+        let (nx, padded) = (self.pattern.grid.dims[0], gpu.fetch(&self.values)?);
+        if self.pitch == nx {
+            return Ok(SharedStencil { pattern: Arc::clone(&self.pattern), values: Arc::new(padded) });
+        }
         let mut values = try_vec(self.pattern.entries(), S::ZERO)?;
-        for (to, from) in values.chunks_exact_mut(nx).zip(padded.chunks_exact(pitch)) {
+        for (to, from) in values.chunks_exact_mut(nx).zip(padded.chunks_exact(self.pitch)) {
             to.copy_from_slice(&from[..nx]);
         }
         Ok(SharedStencil { pattern: Arc::clone(&self.pattern), values: Arc::new(values) })
     }
 
-    /// Elements of the arrays of a pattern.
-    pub fn elements(pattern: &Stencil) -> usize {
-        pattern.entries() / pattern.grid.dims[0] * pitch(pattern)
+    /// A stencil with padded lines, all values zero.
+    pub fn zeroed(gpu: &Gpu, pattern: Arc<Stencil>) -> Result<DeviceStencil<S>> {
+        let pitch = pitch(&pattern);
+        let values = gpu.zeroed::<S>(pattern.entries() / pattern.grid.dims[0] * pitch)?;
+        Ok(DeviceStencil { pattern, pitch, values: Arc::new(values) })
     }
 
     /// As kernels take it.
     pub(super) fn shape(&self) -> StencilShape {
-        StencilShape::new(&self.pattern)
+        StencilShape::new(&self.pattern, self.pitch)
     }
 
     /// Cells of a thread that sums in this precision; 1 where lines are not padded for so many.
     pub fn pack(&self, sums: Precision) -> usize {
         let wanted = cells_of_thread(S::PRECISION, sums);
-        if self.pattern.block == 1 && pitch(&self.pattern).is_multiple_of(wanted) { wanted } else { 1 }
+        if self.pattern.block == 1 && self.pitch.is_multiple_of(wanted) { wanted } else { 1 }
     }
 
     /// What the names of kernels for it end with, before its formats.

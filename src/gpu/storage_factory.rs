@@ -201,7 +201,7 @@ impl Gpu {
             let chunks = Sell::of(self, &a.pattern(), layout, columns, values.into(), precisions)?;
             return Ok(Some(operator(chunks)));
         }
-        let format = self.narrowest_exact(&a)?;
+        let format = self.narrowest_exact(&a.values)?;
         if format.bytes() >= I::PRECISION.bytes() {
             return Ok(None);
         }

@@ -1,6 +1,7 @@
 //! Changes of the values of a matrix since it was made: calls of `update_values`, and borrowed values that the caller
 //! changed in place, which a checksum finds.
 
+use super::device_stencil::{DeviceStencilMatrix, with_stencil};
 use super::stencil_storage::StencilStorage;
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::context::Context;
@@ -49,7 +50,7 @@ impl Matrix {
         let values = match &self.storage {
             MatrixStorage::Host { values, .. } => lock(values.read()).clone(),
             MatrixStorage::Stencil(stencil) => stencil.values(),
-            MatrixStorage::Device(_) => return Ok(Arc::clone(self)),
+            MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => return Ok(Arc::clone(self)),
         };
         let own = context.run(self.entries(), || match &values {
             Values::F64(values) if values.owned_bytes() == 0 => copy(values.as_slice()).map(|own| Some(own.into())),
@@ -64,7 +65,7 @@ impl Matrix {
             MatrixStorage::Stencil(stencil) => {
                 MatrixStorage::Stencil(StencilStorage::new(Arc::clone(&stencil.pattern), own))
             }
-            MatrixStorage::Device(_) => unreachable!("it was returned above"),
+            MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => unreachable!("it was returned above"),
         };
         let matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
         matrix.take_unknowns_of(self);
@@ -101,7 +102,10 @@ impl Matrix {
                 };
                 sum.map(Some)
             }
-            MatrixStorage::Device(_) => Ok(None),
+            MatrixStorage::DeviceStencil(device) if device.is_borrowed() => {
+                with_stencil!(device.read()?, a => device.gpu().checksum(&a.values).map(Some))
+            }
+            MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => Ok(None),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a default rests on: whether a matrix is symmetric, and whether all of its couplings are alike.
 
+use super::device_stencil::{DeviceStencilMatrix, with_stencil};
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::backend::common::Symmetry;
 use crate::context::Context;
@@ -38,6 +39,7 @@ impl Matrix {
                 DeviceMatrix::F64(a) => symmetry_on_device::symmetry(device.gpu(), &a),
                 DeviceMatrix::F32(a) => symmetry_on_device::symmetry(device.gpu(), &a),
             },
+            MatrixStorage::DeviceStencil(device) => with_stencil!(device.read()?, a => a.symmetry(device.gpu())),
         }
     }
 
@@ -58,8 +60,8 @@ impl Matrix {
                     Values::F32(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
                 }))
             }
-            MatrixStorage::Stencil(stencil) => {
-                let (structure, values) = stencil.copied()?;
+            MatrixStorage::Stencil(_) | MatrixStorage::DeviceStencil(_) => {
+                let (structure, values) = self.copied()?;
                 Ok(context.run(self.entries(), || match &values {
                     Values::F64(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
                     Values::F32(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),

@@ -17,6 +17,22 @@ pub(crate) enum DeviceValues {
     F32(Buffer<f32>),
 }
 
+impl DeviceValues {
+    pub(super) fn precision(&self) -> Precision {
+        match self {
+            DeviceValues::F64(_) => Precision::F64,
+            DeviceValues::F32(_) => Precision::F32,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            DeviceValues::F64(values) => values.len(),
+            DeviceValues::F32(values) => values.len(),
+        }
+    }
+}
+
 /// A matrix in rows in device memory, in the format that it was given in.
 #[derive(Clone)]
 pub(crate) enum DeviceMatrix {

@@ -54,7 +54,10 @@ impl Import for Gpu {
         if !structured {
             return Ok(matrix.device(self)?.into());
         }
-        Ok(GpuMatrix::Stencil(DeviceStencil::upload(self, &stencil(matrix)?)?))
+        Ok(GpuMatrix::Stencil(match matrix.device_stencil(self)? {
+            Some(stencil) => stencil,
+            None => DeviceStencil::upload(self, &stencil(matrix)?)?,
+        }))
     }
 
     fn import_near_null_space(&self, matrix: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<DeviceNearNullSpace>> {

@@ -4,10 +4,10 @@ use super::{DeviceOperator, Matrix, Side};
 use crate::backend::{Columns, Operator, StorageFactory};
 use crate::error::Result;
 use crate::gpu::setup::transpose::transpose;
-use crate::gpu::{Gpu, Narrower};
+use crate::gpu::{DeviceStencil, Gpu, Narrower};
 use crate::host::Host;
 use crate::host::distributed::DistributedMatrix;
-use crate::scalar::{Precision, Scalar, Sums, with_precision};
+use crate::scalar::{Precision, Scalar, Sums, with_precision, with_storage};
 use crate::sparse::SharedStencil;
 use half::f16;
 use std::sync::Arc;
@@ -54,9 +54,14 @@ impl MatrixBackend for Gpu {
     type Narrower = Narrower;
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
-        with_precision!(matrix.precision(), I => match own_stencil::<I>(matrix)? {
-            Some(stencil) => self.stencil(stencil, Sums::Wide),
-            None => self.operator(matrix.device::<I>(self)?, Sums::Wide),
+        with_precision!(matrix.precision(), I => {
+            if let Some(stencil) = matrix.device_stencil::<I>(self)? {
+                return self.stencil_operator(&stencil);
+            }
+            match own_stencil::<I>(matrix)? {
+                Some(stencil) => self.stencil(stencil, Sums::Wide),
+                None => self.operator(matrix.device::<I>(self)?, Sums::Wide),
+            }
         })
     }
 
@@ -66,9 +71,14 @@ impl MatrixBackend for Gpu {
         earlier: &mut Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         self.begin_step(None, "operator");
-        with_precision!(matrix.precision(), I => match own_stencil::<I>(matrix)? {
-            Some(stencil) => exact_stencil(self, &stencil),
-            None => self.exact_operator(matrix.device::<I>(self)?, earlier),
+        with_precision!(matrix.precision(), I => {
+            if let Some(stencil) = matrix.device_stencil::<I>(self)? {
+                return exact_device_stencil(self, &stencil);
+            }
+            match own_stencil::<I>(matrix)? {
+                Some(stencil) => exact_stencil(self, &stencil),
+                None => self.exact_operator(matrix.device::<I>(self)?, earlier),
+            }
         })
     }
 }
@@ -90,6 +100,18 @@ fn exact_stencil<I: Scalar, T: Scalar>(
         return gpu.stencil(stencil.cast::<f32>()?, Sums::Wide).map(Some);
     }
     Ok(None)
+}
+
+/// The same for a stencil in device memory.
+fn exact_device_stencil<I: Scalar, T: Scalar>(
+    gpu: &Gpu,
+    stencil: &DeviceStencil<I>,
+) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+    let format = gpu.narrowest_exact(&stencil.values)?;
+    if format.bytes() >= I::PRECISION.bytes() {
+        return Ok(None);
+    }
+    with_storage!(format, S => gpu.stencil_operator(&stencil.cast::<S>(gpu)?)).map(Some)
 }
 
 /// The matrix or its transpose as an operator on a GPU.

@@ -129,6 +129,7 @@ impl Matrix {
     pub(crate) fn stencil(&self) -> Option<Arc<Stencil>> {
         match &self.storage {
             MatrixStorage::Stencil(stencil) => Some(Arc::clone(&stencil.pattern)),
+            MatrixStorage::DeviceStencil(device) => Some(Arc::clone(&device.pattern)),
             _ => lock(self.stencil.read()).clone(),
         }
     }
@@ -138,18 +139,31 @@ impl Matrix {
         *lock(self.stencil.write()) = stencil;
     }
 
+    /// Blocks of the matrix in rows, which has no entries outside of a grid.
+    pub(crate) fn row_blocks(&self) -> usize {
+        match self.stencil().filter(|_| self.is_stencil()) {
+            Some(stencil) => stencil.row_blocks(),
+            None => self.nnz,
+        }
+    }
+
     /// Whether it was given as a stencil.
     pub(crate) fn is_stencil(&self) -> bool {
-        matches!(self.storage, MatrixStorage::Stencil(_))
+        matches!(self.storage, MatrixStorage::Stencil(_) | MatrixStorage::DeviceStencil(_))
     }
 
     /// The matrix as a stencil with values of type `T`, shared with the caller's where they are that; none for a matrix without a grid.
     pub(crate) fn shared_stencil<T: Number>(&self) -> Result<Option<SharedStencil<T>>> {
-        if let MatrixStorage::Stencil(stencil) = &self.storage {
-            return Ok(Some(match &stencil.values() {
+        let cast = |stencil: &StencilStorage| {
+            Ok(Some(match &stencil.values() {
                 Values::F64(values) => stencil.shared(values).cast()?,
                 Values::F32(values) => stencil.shared(values).cast()?,
-            }));
+            }))
+        };
+        match &self.storage {
+            MatrixStorage::Stencil(stencil) => return cast(stencil),
+            MatrixStorage::DeviceStencil(device) => return cast(&*device.on_host()?),
+            MatrixStorage::Host { .. } | MatrixStorage::Device(_) => {}
         }
         let Some(pattern) = self.stencil() else { return Ok(None) };
         let (structure, values) = self.copied()?;

@@ -1,5 +1,6 @@
 //! The size of the values of a matrix, and copies in other units.
 
+use super::device_stencil::{DeviceStencilMatrix, with_stencil};
 use super::{DeviceMatrix, Matrix, MatrixStorage, Structure, Values};
 use crate::backend::Backend;
 use crate::config::Config;
@@ -52,6 +53,9 @@ impl Matrix {
                     DeviceMatrix::F32(a) => gpu.max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))),
                 })
             }
+            MatrixStorage::DeviceStencil(device) => with_stencil!(device.read()?, a => {
+                Ok(device.gpu().max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))))
+            }),
         }
     }
 
@@ -62,14 +66,20 @@ impl Matrix {
             copy.take_unknowns_of(self);
             return Ok(copy);
         }
+        if let MatrixStorage::DeviceStencil(device) = &self.storage {
+            let values = multiplied(&device.copied()?.values(), k)?;
+            let copy = Matrix::on_grid(Arc::clone(&device.pattern), values)?;
+            copy.take_unknowns_of(self);
+            return copy.to_gpu(device.gpu());
+        }
         let (structure, values) = self.copied()?;
         let Structure { rows, cols, block, ref offsets, ref columns, base } = *structure;
         let structure = Structure { rows, cols, block, offsets: offsets.clone(), columns: Arc::clone(columns), base };
         let copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
         copy.take_unknowns_of(self);
         match &self.storage {
-            MatrixStorage::Host { .. } | MatrixStorage::Stencil(_) => Ok(copy),
             MatrixStorage::Device(device) => copy.to_gpu(device.gpu()),
+            _ => Ok(copy),
         }
     }
 
@@ -77,6 +87,7 @@ impl Matrix {
     pub(crate) fn update_times_power(&self, of: &Matrix, k: i32) -> Result<()> {
         let values = match &of.storage {
             MatrixStorage::Stencil(stencil) => stencil.values(),
+            MatrixStorage::DeviceStencil(device) => device.copied()?.values(),
             _ => of.copied()?.1,
         };
         self.update_values(multiplied(&values, k)?)

@@ -156,6 +156,29 @@ impl Stencil {
         self.offsets.len() * self.block * self.block * self.grid.cells()
     }
 
+    /// Blocks of the matrix in rows: those inside of the grid, and once where several offsets lead to the same cell.
+    pub fn row_blocks(&self) -> usize {
+        let Grid { dims, periodic } = self.grid;
+        // Along a periodic axis of one or two cells, steps to both sides lead to the same cell.
+        let canonical = |axis: usize, step: i8| match dims[axis] {
+            1 if periodic[axis] => 0,
+            2 if periodic[axis] => step.abs(),
+            _ => step,
+        };
+        let mut different: Vec<Offset> = Vec::new();
+        for offset in &self.offsets {
+            let offset = std::array::from_fn(|axis| canonical(axis, offset[axis]));
+            if !different.contains(&offset) {
+                different.push(offset);
+            }
+        }
+        let from = |axis: usize, step: i8| match periodic[axis] {
+            true => dims[axis],
+            false => dims[axis] - usize::from(step.unsigned_abs()),
+        };
+        different.iter().map(|offset| (0..3).map(|axis| from(axis, offset[axis])).product::<usize>()).sum()
+    }
+
     /// Scalar rows.
     pub fn scalar_rows(&self) -> usize {
         self.grid.cells() * self.block

@@ -54,6 +54,14 @@ fn both_layouts_types_and_ways_to_keep_values_give_the_same_matrix() {
         assert_eq!(abi!(terrace_matrix_apply(context.0, made, TERRACE_F64, 1.0, xp, 0.0, yp)), 0);
         assert_eq!(y, [-2.0, -1.0, 4.0, 10.0, 8.0, 16.0]);
 
+        // Rows have no entries outside of the grid.
+        let (mut starts, mut columns, mut entries) = ([0_i32; 7], [-1_i32; 30], [0.0_f64; 30]);
+        let (s, c, e) = (starts.as_mut_ptr().cast(), columns.as_mut_ptr().cast(), entries.as_mut_ptr().cast());
+        let (i, f) = (TERRACE_I32, TERRACE_F64);
+        assert_eq!(abi!(terrace_matrix_get_arrays(context.0, made, i, s, i, c, f, e, 0)), 0);
+        assert_eq!(starts[6], 20);
+        assert_eq!((&columns[..20], &entries[..20]), (&expected.columns[..], &expected.values[..]));
+
         // Twice the values, in the order in which they were given.
         let (twice, twice_single): (Vec<f64>, Vec<f32>) = match layout {
             TERRACE_BY_CELL => (by_cell.iter().map(|v| 2.0 * v).collect(), Vec::new()),

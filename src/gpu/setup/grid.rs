@@ -95,7 +95,7 @@ impl<T: Scalar> GpuMatrix<T> {
 
 impl<T: Scalar> DeviceStencil<T> {
     /// The matrix in rows. Waits for the device.
-    fn to_rows(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
+    pub fn to_rows(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
         let (cells, block) = (self.pattern.grid.cells(), Block::square(self.pattern.block));
         let (n, shape, listed) = (cells as i64, self.shape(), StencilOffsets::new(&self.pattern));
         let counts = gpu.allocate::<i32>(cells)?;

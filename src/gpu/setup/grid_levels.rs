@@ -11,11 +11,11 @@ use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::{DeviceTransfer, TransferShape};
 use crate::gpu::runtime::{Argument, BLOCK, Kernel, tag};
-use crate::gpu::stencil::{DeviceStencil, StencilOffsets, StencilShape};
+use crate::gpu::stencil::{DeviceStencil, StencilOffsets};
 use crate::gpu::{Buffer, Gpu};
 use crate::precision::{MATRIX, check_lost, check_lost_in_f32, is_narrower};
 use crate::scalar::{Number, Precision, Scalar};
-use crate::sparse::{Coarsened, Stencil, TransferPattern};
+use crate::sparse::{Coarsened, TransferPattern};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -124,19 +124,19 @@ pub(super) fn product<T: Scalar>(
     p: &DeviceTransfer<T>,
 ) -> Result<DeviceStencil<T>> {
     let pattern = p.pattern.coarse_stencil(&a.pattern)?;
-    let values = gpu.zeroed::<T>(DeviceStencil::<T>::elements(&pattern))?;
+    let coarse = DeviceStencil::zeroed(gpu, Arc::new(pattern))?;
     let arguments: [&dyn Argument; 8] = [
         &p.shape(),
         &a.shape(),
-        &StencilShape::new(&pattern),
-        &StencilOffsets::new(&pattern),
+        &coarse.shape(),
+        &StencilOffsets::new(&coarse.pattern),
         &r.values.view(),
         &a.values.view(),
         &p.values.view(),
-        &values.view(),
+        &coarse.values.view(),
     ];
-    gpu.launch(kernel::<T>(gpu, "stencil_galerkin")?, pattern.entries(), &arguments)?;
-    Ok(DeviceStencil { pattern: Arc::new(pattern), values: Arc::new(values) })
+    gpu.launch(kernel::<T>(gpu, "stencil_galerkin")?, coarse.pattern.entries(), &arguments)?;
+    Ok(coarse)
 }
 
 /// A stencil with rows and columns multiplied.
@@ -160,7 +160,7 @@ pub(super) fn scaled<T: Scalar>(
         &values.view(),
     ];
     gpu.launch(kernel::<T>(gpu, "scale_stencil")?, a.pattern.entries(), &arguments)?;
-    Ok(DeviceStencil { pattern: Arc::clone(&a.pattern), values: Arc::new(values) })
+    Ok(DeviceStencil { values: Arc::new(values), ..a.clone() })
 }
 
 /// A transfer with rows and columns multiplied.
@@ -184,7 +184,7 @@ pub(super) fn scaled_transfer<T: Scalar>(
 pub(super) fn stored<T: Scalar, S: Number>(
     gpu: &Gpu,
     (values, entries): (&Arc<Buffer<T>>, usize),
-    stencil: Option<&Stencil>,
+    stencil: Option<&DeviceStencil<T>>,
     checks: &mut DeferredChecks,
     refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
     (what, may_vanish): (&'static str, bool),
@@ -209,7 +209,8 @@ pub(super) fn stored<T: Scalar, S: Number>(
     let arguments: [&dyn Argument; 5] = [&n, &values.view(), &format, &stored.view(), &lost];
     gpu.launch(kernel::<T>(gpu, "store_counting")?, values.len().min(MAX_BLOCKS * BLOCK), &arguments)?;
     if let (Some(stencil), true) = (stencil, single && what == MATRIX) {
-        let (rows, shape, listed) = (stencil.scalar_rows(), StencilShape::new(stencil), StencilOffsets::new(stencil));
+        let (rows, shape) = (stencil.pattern.scalar_rows(), stencil.shape());
+        let listed = StencilOffsets::new(&stencil.pattern);
         let arguments: [&dyn Argument; 6] = [&(rows as i64), &shape, &listed, &values.view(), &stored.view(), &lost];
         gpu.launch(gpu.kernel("stencil_rows_lost")?, rows.min(MAX_BLOCKS * BLOCK), &arguments)?;
     }
@@ -224,7 +225,7 @@ mod tests {
     use crate::gpu::tests::{devices, host};
     use crate::host::stencil::{black_box, galerkin, setup as on_host};
     use crate::host::{diagonal, scaling as host_scaling};
-    use crate::sparse::{Grid, SharedStencil, SharedTransfer};
+    use crate::sparse::{Grid, SharedStencil, SharedTransfer, Stencil};
     use half::f16;
     use std::sync::Mutex;
 

@@ -352,9 +352,9 @@ impl Setup for Gpu {
             let checks = &mut lock(checks.lock());
             return Ok(match &scaled {
                 GpuMatrix::Stencil(a) => {
-                    let (from, pattern) = ((&a.values, a.pattern.entries()), Arc::clone(&a.pattern));
-                    let values = grid_levels::stored(self, from, Some(&pattern), checks, refuse, (what, may_vanish))?;
-                    GpuMatrix::Stencil(DeviceStencil { pattern, values })
+                    let from = (&a.values, a.pattern.entries());
+                    let values = grid_levels::stored(self, from, Some(a), checks, refuse, (what, may_vanish))?;
+                    GpuMatrix::Stencil(DeviceStencil { pattern: Arc::clone(&a.pattern), pitch: a.pitch, values })
                 }
                 GpuMatrix::Transfer(a) => {
                     let (from, pattern) = ((&a.values, a.pattern.entries()), Arc::clone(&a.pattern));

@@ -21,10 +21,13 @@ pub(super) fn bytes(
     let Some(stencil) = matrix.stencil() else { unreachable!("the options were checked for a grid") };
     let dims = box_of(stencil.grid.dims, rows / stencil.block);
     let whole = dims == stencil.grid.dims;
-    let sample = Arc::new(match matrix.precision() {
+    let sample = match matrix.precision() {
         Precision::F32 => sample::<f32>(matrix, dims)?,
         _ => sample::<f64>(matrix, dims)?,
-    });
+    };
+    // A matrix that is on the device already takes no further memory.
+    let there = context.gpu().is_some_and(|gpu| matrix.is_on(gpu));
+    let sample = Arc::new(if there { sample.to_device(context)? } else { sample });
     let scale = matrix.rows() as f64 / sample.rows().max(1) as f64;
     if let Some(gpu) = context.gpu().filter(|_| gpu::IS_BUILT) {
         let _unlimited = Unlimited::new(gpu);

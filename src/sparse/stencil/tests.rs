@@ -28,6 +28,7 @@ fn rows_become_a_stencil_and_rows_again() {
         let (offsets, columns) = back.structure.own_arrays();
         assert_eq!((offsets, columns), (&a.offsets[..], &a.columns[..]), "{name}");
         assert_eq!(back.values.as_slice(), a.values, "{name}");
+        assert_eq!(stencil.pattern.row_blocks(), columns.len(), "{name}");
     }
 }
 
@@ -106,6 +107,7 @@ fn periodic_axes_wrap_and_add_up_where_they_are_short() {
             expected[i * n + (i + n - 1) % n] -= 1.0;
         }
         assert_eq!(dense(&rows), expected, "{n}");
+        assert_eq!(rows.values.as_slice().len(), a.pattern.row_blocks(), "{n}");
         let view = rows.view();
         assert!((0..n).all(|i| view.row(i).map(|(j, _)| j).is_sorted()));
         let again: SharedStencil<f64> = SharedStencil::from_rows(&view.to_owned_as::<f64>().unwrap(), grid).unwrap();
