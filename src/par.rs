@@ -21,7 +21,7 @@ pub const GRAIN: usize = 8192;
 pub const ROW_GRAIN: usize = 1024;
 
 /// Both halves, at once where there are threads for it.
-fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     if rayon::current_thread_index().is_some() { rayon::join(a, b) } else { (a(), b()) }
 }
 

@@ -1,7 +1,9 @@
 //! Multicolour Gauss-Seidel on a stencil. Lines of cells along x have colours, so that lines of the same colour are not coupled; along a line the
-//! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile.
+//! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. In three
+//! dimensions a pass goes through the planes ([`super::planes`]), otherwise through the colours.
 
-use super::lines::{LINE, load, load_with_ends, widen};
+use super::lines::{LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
+use super::planes::{self, Pass};
 use super::product::{add_lines, line_grain};
 use crate::backend::Colours;
 use crate::error::Result;
@@ -26,31 +28,30 @@ impl<S: Number> StencilColours<S> {
         StencilColours { coloured, colours }
     }
 
-    /// The new values of the lines of a colour go to `scratch`, because other tasks read x.
-    #[allow(clippy::too_many_arguments)]
-    fn sweep<V: Number>(
-        &self,
-        stencil: &Stencil,
-        values: &NumbersRef<'_>,
-        inverse: &NumbersRef<'_>,
-        (colour, even_only, backward): (usize, bool, bool),
-        b: &[V],
-        x: &[V],
-        scratch: &mut [V],
-    ) {
-        let (old, of_b) = (load::<V, V::Wide>(x, stencil.block), load::<V, V::Wide>(b, stencil.block));
-        let point = self.coloured.inverse.len() == stencil.scalar_rows();
-        let sweep = Sweep { stencil, values, inverse, point, old: &old, b: &of_b, backward, even_only };
-        let (nx, ny) = (stencil.grid.dims[0], stencil.grid.dims[1]);
+    /// A pass colour by colour. The new values of the lines of a colour go to `scratch`, because other tasks read x.
+    fn by_colours<V: Number>(&self, pass: &Pass<'_, V>, x: &mut [V], scratch: &mut [V]) {
+        let (sweep, stencil) = (&pass.sweep, pass.sweep.stencil);
+        let [nx, ny, _] = stencil.grid.dims;
         let width = nx * stencil.block;
-        par::for_each_row_mut(scratch, width, line_grain(nx), |first, lines| {
-            let mut buffers = Buffers::new();
-            for (line, new) in (first..).zip(lines.chunks_exact_mut(width)) {
-                if self.colours.of(stencil, line % ny, line / ny) == colour {
-                    sweep.line::<V>(line, self.strip(), &mut buffers, new);
+        for k in 0..pass.end {
+            let colour = if sweep.backward { pass.end - 1 - k } else { k };
+            let has_colour = |line: usize| self.colours.of(stencil, line % ny, line / ny) == colour;
+            let how = (pass.strip, pass.even_only == Some(colour));
+            let old = load::<V, V::Wide>(&*x, stencil.block);
+            par::for_each_row_mut(scratch, width, line_grain(nx), |first, lines| {
+                let mut buffers = Buffers::new();
+                for (line, new) in (first..).zip(lines.chunks_exact_mut(width)).filter(|(line, _)| has_colour(*line)) {
+                    sweep.line::<V>(line, how, &old, &mut buffers, new);
                 }
-            }
-        });
+            });
+            drop(old);
+            let new = &*scratch;
+            par::for_each_row_mut(x, width, line_grain(nx), |first, lines| {
+                for (k, x) in lines.chunks_exact_mut(width).enumerate().filter(|(k, _)| has_colour(first + k)) {
+                    x.copy_from_slice(&new[(first + k) * width..][..width]);
+                }
+            });
+        }
     }
 
     /// Cells that are swept together, an even number.
@@ -84,21 +85,18 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
         let stencil = &*self.coloured.matrix.pattern;
         let values = S::numbers(self.coloured.matrix.values.as_slice());
         let inverse = S::numbers(&self.coloured.inverse);
-        let (ny, width) = (stencil.grid.dims[1], stencil.grid.dims[0] * stencil.block);
-        let colours = count.div_ceil(2);
-        host.run(stencil.entries(), || {
-            for k in 0..colours {
-                let colour = if backward { colours - 1 - k } else { k };
-                let even_only = 2 * colour + 1 == count;
-                let has_colour = |line: usize| self.colours.of(stencil, line % ny, line / ny) == colour;
-                self.sweep(stencil, &values, &inverse, (colour, even_only, backward), b, x, scratch);
-                let new = &*scratch;
-                par::for_each_row_mut(x, width, line_grain(stencil.grid.dims[0]), |first, lines| {
-                    for (k, x) in lines.chunks_exact_mut(width).enumerate().filter(|(k, _)| has_colour(first + k)) {
-                        x.copy_from_slice(&new[(first + k) * width..][..width]);
-                    }
-                });
-            }
+        let of_b = load::<V, V::Wide>(b, stencil.block);
+        let point = self.coloured.inverse.len() == stencil.scalar_rows();
+        let pass = Pass::<V> {
+            sweep: Sweep { stencil, values: &values, inverse: &inverse, point, b: &of_b, backward },
+            colours: self.colours,
+            end: count.div_ceil(2),
+            even_only: (count % 2 == 1).then_some(count / 2),
+            strip: self.strip(),
+        };
+        host.run(stencil.entries(), || match planes::is_suitable(stencil) {
+            true => pass.run(x, scratch),
+            false => self.by_colours(&pass, x, scratch),
         });
         Ok(())
     }
@@ -109,23 +107,27 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
     }
 }
 
-/// A pass over the lines of a colour.
-struct Sweep<'a, W> {
-    stencil: &'a Stencil,
-    values: &'a NumbersRef<'a>,
-    inverse: &'a NumbersRef<'a>,
+/// Sweeps lines.
+pub(super) struct Sweep<'a, W> {
+    pub(super) stencil: &'a Stencil,
+    pub(super) values: &'a NumbersRef<'a>,
+    pub(super) inverse: &'a NumbersRef<'a>,
     /// Whether the inverse is that of the diagonal, not of its blocks.
-    point: bool,
-    old: &'a super::lines::Load<'a, W>,
-    b: &'a super::lines::Load<'a, W>,
-    backward: bool,
-    /// Whether the odd cells of the lines are left out.
-    even_only: bool,
+    pub(super) point: bool,
+    pub(super) b: &'a Load<'a, W>,
+    pub(super) backward: bool,
 }
 
 impl<W: Scalar> Sweep<'_, W> {
-    /// The new values of a line, strip after strip.
-    fn line<V: Number<Wide = W>>(&self, number: usize, strip: usize, buffers: &mut Buffers<W>, new: &mut [V]) {
+    /// The new values of a line, strip after strip, or of its even cells alone. `old` are the values before it.
+    pub(super) fn line<V: Number<Wide = W>>(
+        &self,
+        number: usize,
+        (strip, even_only): (usize, bool),
+        old: &Load<'_, W>,
+        buffers: &mut Buffers<W>,
+        new: &mut [V],
+    ) {
         let (stencil, b) = (self.stencil, self.stencil.block);
         let [nx, ny, _] = stencil.grid.dims;
         let (line, at) = (number * nx, [number % ny, number / ny]);
@@ -136,13 +138,13 @@ impl<W: Scalar> Sweep<'_, W> {
             let len = strip.min(nx - first);
             let (sums, x) = (&mut sums[..len * b], &mut x[..(len + 2) * b]);
             sums.fill(W::ZERO);
-            add_lines(stencil, self.values, self.old, (at, first), false, buffer, sums);
+            add_lines(stencil, self.values, old, (at, first), false, buffer, sums);
             for (c, sums) in sums.chunks_exact_mut(len).enumerate() {
                 let right = &mut buffer[..len];
                 (self.b)(line + first, c, right);
                 sums.iter_mut().zip(right).for_each(|(sum, b)| *sum = *b - *sum);
                 let x = &mut x[c * (len + 2)..][..len + 2];
-                load_with_ends(self.old, &stencil.grid, line, first, c, x);
+                load_with_ends(old, &stencil.grid, line, first, c, x);
                 // Beside the strip, cells that were swept before have new values.
                 let done = |cell: usize| match self.backward {
                     true => cell >= first + len,
@@ -156,41 +158,93 @@ impl<W: Scalar> Sweep<'_, W> {
                     }
                 }
             }
-            own.read(self, line + first, len);
-            let parities: &[usize] = match (self.even_only, self.backward) {
+            let parities: &[usize] = match (even_only, self.backward) {
                 (true, _) => &[0],
                 (false, true) => &[1, 0],
                 (false, false) => &[0, 1],
             };
-            // Alone along a periodic axis, a cell is its own neighbour.
-            let wraps = stencil.grid.periodic[0] && len == nx;
-            for parity in parities {
-                if b == 1 && !wraps {
-                    own.scalars(*parity, sums, x);
-                    continue;
-                }
-                let cells = (len + 1 - parity) / 2;
-                for k in 0..cells {
-                    let k = parity + 2 * if self.backward { cells - 1 - k } else { k };
-                    if b == 1 {
-                        own.scalar(k, sums, x)
-                    } else {
-                        own.block(self, (k, len), sums, x)
-                    }
-                    if wraps && (k == 0 || k + 1 == len) {
-                        own.wrap(k, len, b, x);
-                    }
-                }
-            }
+            self.solve(parities, line + first, len, own, sums, x);
             for (k, new) in new[first * b..][..len * b].chunks_exact_mut(b).enumerate() {
                 new.iter_mut().enumerate().for_each(|(c, new)| *new = V::narrow(x[c * (len + 2) + k + 1]));
             }
         }
     }
+
+    /// Solves cells from `first` on for their unknowns, one parity after the other.
+    fn solve(&self, parities: &[usize], first: usize, len: usize, own: &mut Own<W>, sums: &[W], x: &mut [W]) {
+        let (stencil, b) = (self.stencil, self.stencil.block);
+        // Alone along a periodic axis, a cell is its own neighbour.
+        if stencil.grid.periodic[0] && len == stencil.grid.dims[0] {
+            own.read(self, first, len);
+            for parity in parities {
+                let cells = (len + 1 - parity) / 2;
+                for k in 0..cells {
+                    let k = parity + 2 * if self.backward { cells - 1 - k } else { k };
+                    own.cell(self, (k, len), sums, x);
+                    if k == 0 || k + 1 == len {
+                        own.wrap(k, len, b, x);
+                    }
+                }
+            }
+            return;
+        }
+        if b == 1 {
+            let terms = self.own_terms(first, len, 0);
+            for parity in parities {
+                solve_parity((self.values, terms.as_slice()), (self.inverse, first), *parity, sums, x);
+            }
+            return;
+        }
+        let width = if self.point { b } else { b * b };
+        widen(self.inverse, first * width, &mut own.inverse[..len * width]);
+        for parity in parities {
+            match self.point {
+                true => {
+                    for r in 0..b {
+                        let r = if self.backward { b - 1 - r } else { r };
+                        self.residual(r, first, len, sums, x, &mut own.residuals[..len]);
+                        for k in (*parity..len).step_by(2) {
+                            x[r * (len + 2) + k + 1] += own.inverse[k * b + r] * own.residuals[k];
+                        }
+                    }
+                }
+                false => {
+                    for (r, residuals) in own.residuals[..len * b].chunks_exact_mut(len).enumerate() {
+                        self.residual(r, first, len, sums, x, residuals);
+                    }
+                    for k in (*parity..len).step_by(2) {
+                        for (r, inverse) in own.inverse[k * b * b..][..b * b].chunks_exact(b).enumerate() {
+                            let products = inverse.iter().zip(own.residuals[k..].iter().step_by(len));
+                            x[r * (len + 2) + k + 1] += products.fold(W::ZERO, |sum, (inverse, r)| sum + *inverse * *r);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The products of unknown `r` of cells from `first` on with their own line.
+    fn own_terms(&self, first: usize, len: usize, r: usize) -> Terms {
+        let (stencil, mut terms) = (self.stencil, Terms::new());
+        for step in [-1_i8, 0, 1] {
+            if let Some(k) = stencil.find([step, 0, 0]) {
+                for c in 0..stencil.block {
+                    terms.push(stencil.array(k, r, c) + first, c * (len + 2) + (1 + step) as usize);
+                }
+            }
+        }
+        terms
+    }
+
+    /// The residuals of unknown `r` of cells from `first` on.
+    fn residual(&self, r: usize, first: usize, len: usize, sums: &[W], x: &[W], to: &mut [W]) {
+        to.copy_from_slice(&sums[r * len..][..len]);
+        multiply_subtract(self.values, self.own_terms(first, len, r).as_slice(), x, to);
+    }
 }
 
 /// What the lines of a task use one after the other.
-struct Buffers<W> {
+pub(super) struct Buffers<W> {
     /// Of the products with the lines around a line.
     sums: [W; OWN],
     /// For a line of x.
@@ -201,18 +255,19 @@ struct Buffers<W> {
 }
 
 impl<W: Scalar> Buffers<W> {
-    fn new() -> Buffers<W> {
-        let own = Own { entries: [[W::ZERO; OWN]; 3], inverse: [W::ZERO; OWN], changes: [W::ZERO; OWN] };
+    pub(super) fn new() -> Buffers<W> {
+        let own = Own { entries: [[W::ZERO; OWN]; 3], inverse: [W::ZERO; OWN], residuals: [W::ZERO; OWN] };
         Buffers { sums: [W::ZERO; OWN], line: [W::ZERO; LINE], x: [W::ZERO; LINE], own }
     }
 }
 
-/// The entries of cells with their own line, in the precision of the sums: for each entry of the blocks an array over the cells.
+/// The entries of cells with their own line, in the precision of the sums: for each entry of the blocks an array over the cells. They are read for
+/// periodic lines.
 struct Own<W> {
     /// Of the left neighbour, the cell itself, and the right neighbour.
     entries: [[W; OWN]; 3],
     inverse: [W; OWN],
-    changes: [W; OWN],
+    residuals: [W; OWN],
 }
 
 impl<W: Scalar> Own<W> {
@@ -231,30 +286,8 @@ impl<W: Scalar> Own<W> {
         widen(sweep.inverse, first * width, &mut self.inverse[..len * width]);
     }
 
-    /// Solves cell `k` of a scalar line for its unknown.
-    #[inline(always)]
-    fn scalar(&self, k: usize, sums: &[W], x: &mut [W]) {
-        let [left, own, right] = &self.entries;
-        let residual = sums[k] - left[k] * x[k] - own[k] * x[k + 1] - right[k] * x[k + 2];
-        x[k + 1] += self.inverse[k] * residual;
-    }
-
-    /// The same for all cells of a parity. They are not coupled, so all changes are computed from the same values, also those of the other
-    /// parity, which are not used: the loop runs over contiguous elements.
-    fn scalars(&mut self, parity: usize, sums: &[W], x: &mut [W]) {
-        let n = sums.len();
-        let Own { entries: [left, own, right], inverse, changes } = self;
-        let (left, own, right, inverse) = (&left[..n], &own[..n], &right[..n], &inverse[..n]);
-        let (before, at, behind, changes) = (&x[..n], &x[1..=n], &x[2..n + 2], &mut changes[..n]);
-        for k in 0..n {
-            let residual = sums[k] - left[k] * before[k] - own[k] * at[k] - right[k] * behind[k];
-            changes[k] = inverse[k] * residual;
-        }
-        x[1..=n].iter_mut().zip(changes).skip(parity).step_by(2).for_each(|(x, change)| *x += *change);
-    }
-
-    /// The same for the unknowns of a cell: at once by the inverse of its block, or one after the other.
-    fn block(&self, sweep: &Sweep<'_, W>, (k, len): (usize, usize), sums: &[W], x: &mut [W]) {
+    /// Solves cell `k` for its unknowns: at once by the inverse of its block, or one after the other.
+    fn cell(&self, sweep: &Sweep<'_, W>, (k, len): (usize, usize), sums: &[W], x: &mut [W]) {
         let (b, width) = (sweep.stencil.block, len + 2);
         let residual = |r: usize, x: &[W]| {
             let mut sum = sums[r * len + k];
@@ -353,6 +386,9 @@ mod tests {
         for (name, dims, width) in [
             ("poisson7:7x5x4", [7, 5, 4], 1),
             ("poisson27:6x5x4", [6, 5, 4], 1),
+            ("poisson7:5x3x19", [5, 3, 19], 1),
+            ("poisson27:4x4x17", [4, 4, 17], 1),
+            ("poisson27:5x1x9", [5, 1, 9], 1),
             ("poisson5:1500x3", [1500, 3, 1], 1),
             ("poisson9:9x4", [9, 4, 1], 1),
             ("elasticity:3", [3, 4, 4], 3),

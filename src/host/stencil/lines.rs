@@ -51,31 +51,88 @@ impl Terms {
 pub fn multiply_add<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W], sums: &mut [W]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
-        avx512::stencil::multiply_add(values, terms, W::slice_ref(x), W::slice_mut(sums));
+        avx512::stencil::multiply_add::<false>(values, terms, W::slice_ref(x), W::slice_mut(sums));
         return;
     }
-    portable(values, terms, x, sums);
+    portable(values, terms, x, sums, false);
 }
 
-fn portable<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W], sums: &mut [W]) {
-    fn with_values<S: Number, W: Scalar>(values: &[S], terms: &[Term], x: &[W], sums: &mut [W]) {
+/// The same, subtracted.
+pub fn multiply_subtract<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W], sums: &mut [W]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        avx512::stencil::multiply_add::<true>(values, terms, W::slice_ref(x), W::slice_mut(sums));
+        return;
+    }
+    portable(values, terms, x, sums, true);
+}
+
+/// Solves the cells of a parity of a scalar line for their unknowns: x, with a neighbour before and one behind the line, gets the inverse of the
+/// diagonal times the residual, which is `sums` less the products of the line with itself. The inverse begins at `first`. Cells of a parity are not
+/// coupled.
+pub fn solve_parity<W: Scalar>(
+    (values, terms): (&NumbersRef<'_>, &[Term]),
+    (inverse, first): (&NumbersRef<'_>, usize),
+    parity: usize,
+    sums: &[W],
+    x: &mut [W],
+) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        let (sums, x) = (W::slice_ref(sums), W::slice_mut(x));
+        avx512::stencil::solve_parity((values, terms), (inverse, first), parity, sums, x);
+        return;
+    }
+    portable_parity((values, terms), (inverse, first), parity, sums, x);
+}
+
+fn portable_parity<W: Scalar>(
+    (values, terms): (&NumbersRef<'_>, &[Term]),
+    (inverse, first): (&NumbersRef<'_>, usize),
+    parity: usize,
+    sums: &[W],
+    x: &mut [W],
+) {
+    let (mut residuals, mut diagonal) = ([W::ZERO; SUMS], [W::ZERO; SUMS]);
+    let n = sums.len();
+    residuals[..n].copy_from_slice(sums);
+    portable(values, terms, x, &mut residuals[..n], true);
+    portable_widen(inverse, first, &mut diagonal[..n]);
+    for k in (parity..n).step_by(2) {
+        x[k + 1] += diagonal[k] * residuals[k];
+    }
+}
+
+fn portable<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W], sums: &mut [W], subtract: bool) {
+    fn with_values<S: Number, W: Scalar>(values: &[S], terms: &[Term], x: &[W], sums: &mut [W], subtract: bool) {
         for term in terms {
             let (a, x) = (&values[term.a..][..sums.len()], &x[term.x..][..sums.len()]);
-            for ((sum, a), x) in sums.iter_mut().zip(a).zip(x) {
-                *sum += a.cast::<W>() * *x;
+            let products = sums.iter_mut().zip(a).zip(x);
+            match subtract {
+                true => products.for_each(|((sum, a), x)| *sum -= a.cast::<W>() * *x),
+                false => products.for_each(|((sum, a), x)| *sum += a.cast::<W>() * *x),
             }
         }
     }
     match values {
-        NumbersRef::F64(values) => with_values(values, terms, x, sums),
-        NumbersRef::F32(values) => with_values(values, terms, x, sums),
-        NumbersRef::F16(values) => with_values(values, terms, x, sums),
-        NumbersRef::BF16(values) => with_values(values, terms, x, sums),
+        NumbersRef::F64(values) => with_values(values, terms, x, sums, subtract),
+        NumbersRef::F32(values) => with_values(values, terms, x, sums, subtract),
+        NumbersRef::F16(values) => with_values(values, terms, x, sums, subtract),
+        NumbersRef::BF16(values) => with_values(values, terms, x, sums, subtract),
     }
 }
 
 /// Converts values of a matrix from `first` on to the precision of the sums.
 pub fn widen<W: Scalar>(values: &NumbersRef<'_>, first: usize, to: &mut [W]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        avx512::stencil::widen(values, first, W::slice_mut(to));
+        return;
+    }
+    portable_widen(values, first, to);
+}
+
+fn portable_widen<W: Scalar>(values: &NumbersRef<'_>, first: usize, to: &mut [W]) {
     fn with_values<S: Number, W: Scalar>(values: &[S], to: &mut [W]) {
         to.iter_mut().zip(values).for_each(|(to, from)| *to = from.cast());
     }
@@ -132,8 +189,31 @@ mod tests {
             let terms = [Term { a: 3, x: 0 }, Term { a: 200, x: 1 }, Term { a: 600 - n, x: 400 - n }];
             let (mut fast, mut slow) = (vec![W::ONE; n], vec![W::ONE; n]);
             multiply_add(&S::numbers(&values), &terms, &x, &mut fast);
-            portable(&S::numbers(&values), &terms, &x, &mut slow);
+            portable(&S::numbers(&values), &terms, &x, &mut slow, false);
             assert_eq!(fast, slow, "{n}");
+            let (mut less, mut same) = (fast.clone(), slow.clone());
+            multiply_subtract(&S::numbers(&values), &terms, &x, &mut less);
+            portable(&S::numbers(&values), &terms, &x, &mut same, true);
+            assert_eq!(less, same, "{n}");
+            widen(&S::numbers(&values), 5, &mut less);
+            portable_widen(&S::numbers(&values), 5, &mut same);
+            assert_eq!(less, same, "{n}");
+            let own = [Term { a: 10, x: 0 }, Term { a: 150, x: 1 }, Term { a: 600 - n, x: 2 }];
+            for parity in [0, 1] {
+                let (mut one, mut other) = (x[..n + 2].to_vec(), x[..n + 2].to_vec());
+                let numbers = S::numbers(&values);
+                solve_parity((&numbers, &own), (&numbers, 7), parity, &slow, &mut one);
+                portable_parity((&numbers, &own), (&numbers, 7), parity, &slow, &mut other);
+                assert_eq!(one, other, "{n} {parity}");
+                for k in 0..n {
+                    let products = own.iter().map(|t| values[t.a + k].to_f64() * other[t.x + k].to_f64()).sum::<f64>();
+                    let change = values[7 + k].to_f64() * (slow[k].to_f64() - products);
+                    let expected = x[k + 1].to_f64() + if k % 2 == parity { change } else { 0.0 };
+                    let own_change = values[own[1].a + k].to_f64() * (other[k + 1].to_f64() - x[k + 1].to_f64());
+                    let corrected = expected + if k % 2 == parity { values[7 + k].to_f64() * own_change } else { 0.0 };
+                    assert!((other[k + 1].to_f64() - corrected).abs() < 1e-5, "{n} {k}");
+                }
+            }
             for (k, sum) in slow.iter().enumerate() {
                 let expected: f64 = terms.iter().map(|t| values[t.a + k].to_f64() * x[t.x + k].to_f64()).sum();
                 assert!((sum.to_f64() - 1.0 - expected).abs() < 1e-5);

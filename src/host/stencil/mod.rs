@@ -5,8 +5,9 @@ pub mod coarsening;
 pub mod galerkin;
 pub mod gauss_seidel;
 mod lines;
+mod planes;
 pub mod product;
 pub mod setup;
 pub mod transfer;
 
-pub use lines::Term;
+pub use lines::{Term, solve_parity};
