@@ -23,6 +23,8 @@ enum What {
     Solve(SolveArguments),
     /// Set-up and solve side by side with hypre and AMGCL from Debian's packages, in one table
     Peers(crate::peers::Arguments),
+    /// Set-up and solve on structured grids side by side with hypre's PFMG, SMG and SysPFMG
+    GridPeers(crate::grid_peers::Arguments),
     /// Iterations and operator complexity beside hypre's with the same options
     Hypre(crate::hypre::Arguments),
     /// The product of a sparse matrix with a vector against the bandwidth of the memory
@@ -41,6 +43,8 @@ enum What {
     Table(crate::table::Arguments),
     /// Multigrid on structured grids in the number formats of a published table, beside the published iterations
     Structured(crate::structured::Arguments),
+    /// Products and Gauss-Seidel sweeps on structured grids against the bandwidth of the memory
+    Stencils(crate::stencils::Arguments),
     /// Iterations with no option set beside those of what the defaults choose from, as a table of the documentation
     Defaults(crate::defaults::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
@@ -76,6 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let arguments = match &arguments.what {
         What::Solve(arguments) => arguments,
         What::Peers(arguments) => return crate::peers::run(arguments),
+        What::GridPeers(arguments) => return crate::grid_peers::run(arguments),
         What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
         What::Gpu(arguments) => return crate::gpu::run(arguments),
@@ -85,6 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Rhs(arguments) => return crate::rhs::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Structured(arguments) => return crate::structured::run(arguments),
+        What::Stencils(arguments) => return crate::stencils::run(arguments),
         What::Defaults(arguments) => return crate::defaults::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };

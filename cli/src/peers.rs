@@ -68,7 +68,8 @@ impl Measured {
         self.setup + self.solve
     }
 
-    fn to_json(&self) -> Json {
+    /// For the line behind the table.
+    pub fn to_json(&self) -> Json {
         json!({
             "library": self.library, "configuration": self.configuration, "setup_seconds": self.setup,
             "solve_seconds": self.solve, "iterations": self.iterations, "operator_complexity": self.complexity,
@@ -133,7 +134,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn table(name: &str, rows: &[Measured]) -> String {
+/// The rows of a problem.
+pub fn table(name: &str, rows: &[Measured]) -> String {
     let best = rows.iter().filter(|r| r.library != "Terrace").map(Measured::total).fold(f64::INFINITY, f64::min);
     let mut out = format!(
         "{name}, to 1e-8; ratio: total over the best peer's\n| library | configuration | set-up s | solve s | total s | iterations | complexity | peak MiB | ratio |\n\
@@ -224,9 +226,14 @@ pub fn hypre_command(
 
 /// The driver of hypre, or `None` with a word on stderr.
 pub fn compile_hypre(folder: &Path) -> Option<PathBuf> {
-    let source = write_source(folder, "hypre.c", HYPRE)?;
+    compile_driver(folder, "hypre", HYPRE)
+}
+
+/// A driver in C that uses hypre, or `None` with a word on stderr.
+pub fn compile_driver(folder: &Path, name: &str, text: &str) -> Option<PathBuf> {
+    let source = write_source(folder, &format!("{name}.c"), text)?;
     let mut command = Command::new("mpicc");
-    compile(command.args(["-O2", "-I/usr/include/hypre"]).arg(source), folder.join("hypre"), &["-lHYPRE", "-lm"])
+    compile(command.args(["-O2", "-I/usr/include/hypre"]).arg(source), folder.join(name), &["-lHYPRE", "-lm"])
 }
 
 fn compile_amgcl(folder: &Path) -> Option<PathBuf> {

@@ -220,7 +220,7 @@ impl<T: Scalar> Measured<T> {
 }
 
 /// a = b + s c on the threads of a context.
-struct Triad {
+pub struct Triad {
     context: Context,
     a: <Host as Backend>::Buffer<f64>,
     b: <Host as Backend>::Buffer<f64>,
@@ -228,7 +228,8 @@ struct Triad {
 }
 
 impl Triad {
-    fn new(context: &Context, host: &Host, elements: usize) -> Result<Triad> {
+    /// With three arrays of so many elements.
+    pub fn new(context: &Context, host: &Host, elements: usize) -> Result<Triad> {
         let mut triad = Triad {
             context: context.clone(),
             a: host.zeros(elements)?,
@@ -242,7 +243,7 @@ impl Triad {
     }
 
     /// Seconds of one pass.
-    fn run(&mut self) -> f64 {
+    pub fn run(&mut self) -> f64 {
         let (a, b, c) = (&mut self.a[..], &self.b[..], &self.c[..]);
         let start = Instant::now();
         self.context.run(a.len(), || {

@@ -125,7 +125,7 @@ mod tests {
             ("poisson27:9x6x5", [9, 6, 5]),
             ("weather:17x5x4", [17, 5, 4]),
             ("oil4c:4x3x3", [4, 3, 3]),
-            ("solid3d:4", [4, 4, 4]),
+            ("solid3d:4", [4, 5, 5]),
             ("convection_diffusion:7x5", [7, 5, 1]),
         ];
         for gpu in rotating_devices() {
