@@ -1055,7 +1055,7 @@ terrace_status terrace_matrix_create_csr_distributed(terrace_context *context,
  *   twice. AMG needs the offset (0, 0, 0), the diagonal.
  * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
  * - `values`: one block for each offset and cell, in the order of `layout`, finite. Blocks that reach outside of the grid are stored, too, and must
- *   be zero. On the host, or in the memory of the context's GPU, from where they are copied to the host.
+ *   be zero. On the host, or in the memory of the context's GPU, where they stay and are checked.
  * - `layout`: `TERRACE_BY_OFFSET`: `values[offset][row][column][cell]`, one array over all cells for each entry. `TERRACE_BY_CELL`:
  *   `values[cell][offset][row][column]`, all of a cell together; these are brought into the other order.
  * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`. Only values in the order of `TERRACE_BY_OFFSET` can be borrowed.
@@ -1178,7 +1178,8 @@ terrace_status terrace_matrix_apply_transposed(terrace_context *context,
                                                void *y);
 
 /**
- * Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
+ * Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells. A stencil has fewer entries in rows, without
+ * those that reach outside of the grid: their number is the last row offset less the base.
  *
  * - `context`: not NULL.
  * - `matrix`: not NULL.

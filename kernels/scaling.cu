@@ -1,4 +1,5 @@
 // Scaling of levels by powers of two, and storage in other formats: as in src/host/scaling.rs, with its bits.
+#include "grid_transfer.h"
 #include "numbers.h"
 #include "scalar_row.h"
 #include "stencil.h"
@@ -197,6 +198,40 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
         atomic_max(seen[1], largest);
     }
 }
+
+// The same for a stencil.
+template <class T>
+DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const StencilOffsets &offsets, const In<f64> &s, const In<T> &values,
+                                   const Out<u64> &seen) {
+    const Powers by{s, 1};
+    const int b = g.block;
+    const i64 size = array_size(g);
+    u64 largest = 0;
+    for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
+        const i64 own = place_of(g, cell);
+        int at[3];
+        point_of(g.dims, cell, at);
+        for (int k = 0; k < offsets.count; ++k) {
+            const i64 to = neighbour(g, offsets.code[k], at);
+            for (int e = 0; to >= 0 && e < b * b; ++e) {
+                const f64 v = to_f64(values[(static_cast<i64>(k) * b * b + e) * size + own]);
+                const f64 scaled = times(times(v, by[cell * b + e / b]), by[to * b + e % b]);
+                const u64 bits = scaled == scaled ? ordered(magnitude(scaled)) : 0;
+                largest = bits > largest ? bits : largest;
+            }
+        }
+    }
+    largest = group_max<WARP>(largest);
+    if (Group<WARP>::rank() == 0) {
+        atomic_max(seen[1], largest);
+    }
+}
+
+#define LARGEST_SCALED_STENCIL(T) \
+    KERNEL(largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<f64> s, In<T> values, Out<u64> seen) { \
+        largest_scaled_stencil<T>(cells, g, offsets, s, values, seen); \
+    }
+FOR_SETUP(LARGEST_SCALED_STENCIL)
 
 // Whether a stored number is too small for its format: zero, or subnormal in f32, of which nothing is left when it is inverted.
 DEVICE bool is_too_small(f16 v) { return to_f32(v) == 0.0f; }

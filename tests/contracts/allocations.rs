@@ -17,7 +17,7 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
     ("host/setup.rs", "collect", 1, "levels"),
     ("host/stencil/black_box.rs", "collect", 1, "offsets"),
-    ("matrix.rs", "collect", 1, "three arrays"),
+    ("matrix/borrowed.rs", "collect", 1, "three arrays"),
     ("sparse/grid_transfer.rs", "collect", 3, "sets of axes and offsets"),
     ("sparse/grid_transfer.rs", "sort_by_key", 1, "sets of axes"),
     ("sparse/stencil.rs", "collect", 2, "offsets"),

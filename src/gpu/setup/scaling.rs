@@ -1,11 +1,13 @@
 //! Scaling of levels by powers of two and their storage in 16 bits: [`crate::host::scaling`] on the device.
 
 use super::deferred_checks::DeferredChecks;
+use super::grid::GpuMatrix;
 use super::{DeviceCsr, diagonal};
 use crate::backend::Backend;
 use crate::backend::setup::Scaled;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
+use crate::gpu::stencil::{DeviceStencil, StencilOffsets};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::precision::{
     FAR_ABOVE, MATRIX, beyond_range, check_lost, check_lost_in_f32, is_narrower, lift_of, middle_of, not_by_diagonal,
@@ -58,7 +60,7 @@ type Found<T> = std::result::Result<(Scaled<Gpu, T>, f64), usize>;
 /// measure.
 pub(crate) fn factors<T: Scalar>(
     gpu: &Gpu,
-    matrices: &[&DeviceCsr<T>],
+    matrices: &[&GpuMatrix<T>],
     scaling: &str,
     l1: bool,
 ) -> Result<Vec<Result<Scaled<Gpu, T>>>> {
@@ -88,11 +90,18 @@ pub(crate) fn factors<T: Scalar>(
 }
 
 /// Factors for each of the matrices. Waits for the device once.
-fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1: bool) -> Result<Vec<Found<T>>> {
+fn search<T: Scalar>(gpu: &Gpu, matrices: &[&GpuMatrix<T>], measure: Measure, l1: bool) -> Result<Vec<Found<T>>> {
     const SEEN: usize = 4;
     let seen = gpu.zeroed::<u64>(SEEN * matrices.len())?;
     let mut all = Vec::new();
-    for (k, a) in matrices.iter().enumerate() {
+    for (k, matrix) in matrices.iter().enumerate() {
+        // The diagonal of a stencil needs no rows.
+        let stencil = match matrix {
+            GpuMatrix::Stencil(a) if measure == Measure::Diagonal && !l1 => Some(a),
+            _ => None,
+        };
+        let a = if stencil.is_some() { matrix.diagonal_blocks(gpu)? } else { matrix.to_rows(gpu)? };
+        let a = &*a;
         let s = match measure {
             Measure::Diagonal => diagonal::entries(gpu, a)?,
             Measure::Largest => largest_of_lines(gpu, a)?,
@@ -101,7 +110,10 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
         let arguments: [&dyn Argument; 4] =
             [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
         gpu.launch(gpu.kernel("scaling_roots")?, n.min(MAX_BLOCKS * BLOCK), &arguments)?;
-        let l1_inverse = if l1 && diagonal::has_short_rows(a) {
+        let l1_inverse = if let Some(stencil) = stencil {
+            largest_of_stencil(gpu, stencil, &s, seen)?;
+            None
+        } else if l1 && diagonal::has_short_rows(a) {
             Some(diagonal::l1_and_largest(gpu, a, &s, seen)?)
         } else {
             let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
@@ -122,6 +134,15 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
         behind => Err(s.len() - behind as usize),
     });
     Ok(found.collect())
+}
+
+/// The largest entry of a stencil over s on both sides.
+fn largest_of_stencil<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>, s: &Slice<f64>, seen: &Slice<u64>) -> Result<()> {
+    let cells = a.pattern.grid.cells();
+    let arguments: [&dyn Argument; 6] =
+        [&(cells as i64), &a.shape(), &StencilOffsets::new(&a.pattern), &s.view(), &a.values.view(), &seen.view()];
+    let kernel = gpu.kernel(&format!("largest_scaled_stencil_{}", T::PRECISION.name()))?;
+    gpu.launch(kernel, cells.min(MAX_BLOCKS * BLOCK), &arguments)
 }
 
 /// The largest entry of row and column.
@@ -345,8 +366,9 @@ mod tests {
         let plain = Rounding::Nearest(By::One, By::One);
         compare_with::<T, f32>(gpu, (&on_device, plain), (&shared, host::Rounding::Nearest));
         for scaling in ["diagonal", "equilibrate", "auto"] {
-            let found = factors(gpu, &[&on_device], scaling, true).unwrap().remove(0);
-            if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&on_device], scaling, false).unwrap().remove(0)) {
+            let set_up = GpuMatrix::Rows(on_device.clone());
+            let found = factors(gpu, &[&set_up], scaling, true).unwrap().remove(0);
+            if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&set_up], scaling, false).unwrap().remove(0)) {
                 assert!(alone.l1_inverse.is_none());
                 let both = [&found.factors.s, &alone.factors.s].map(|s| gpu.fetch(s).unwrap());
                 assert_eq!(both[0], both[1], "{name} {scaling}");

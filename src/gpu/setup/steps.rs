@@ -303,8 +303,7 @@ impl Setup for Gpu {
         scaling: &str,
         l1: bool,
     ) -> Result<Vec<Result<Scaled<Gpu, T>>>> {
-        let in_rows: Vec<_> = matrices.iter().map(|a| a.to_rows(self)).collect::<Result<_>>()?;
-        scaling::factors(self, &in_rows.iter().map(|a| &**a).collect::<Vec<_>>(), scaling, l1)
+        scaling::factors(self, matrices, scaling, l1)
     }
 
     fn has_inverse_scaling(&self, factors: &Factors) -> bool {
