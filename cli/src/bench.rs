@@ -39,6 +39,8 @@ enum What {
     Cycle(crate::cycle::Arguments),
     /// Several right-hand sides together against the same one by one
     Rhs(crate::rhs::Arguments),
+    /// Ranks of one thread each against as many threads of one process, by phases
+    Ranks(crate::ranks::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
     /// Multigrid on structured grids in the number formats of a published table, beside the published iterations
@@ -88,6 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Products(arguments) => return crate::products::run(arguments),
         What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Rhs(arguments) => return crate::rhs::run(arguments),
+        What::Ranks(arguments) => return crate::ranks::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Structured(arguments) => return crate::structured::run(arguments),
         What::Stencils(arguments) => return crate::stencils::run(arguments),

@@ -18,6 +18,7 @@ mod peers;
 mod plot;
 mod products;
 mod progress;
+mod ranks;
 mod rhs;
 mod setup;
 mod solve;

@@ -125,22 +125,22 @@ impl Setup for Host {
     }
 
     fn all_entries<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<usize> {
-        match self.divided(SetupMatrix::rows(a)) {
+        match self.divided(a.scalar_rows()) {
             Some(over) => over.all_entries(&a.view()),
             None => Ok(a.entries()),
         }
     }
 
     fn with_neighbours<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<HostMatrix<T>> {
-        match self.divided(SetupMatrix::rows(a)) {
+        match self.divided(a.scalar_rows()) {
             Some(over) => Ok(divided::with_neighbours(over, &a.view())?.into_shared().into()),
             None => Ok(a.clone()),
         }
     }
 
     fn own_rows<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
-        match self.divided(SetupMatrix::rows(&a)) {
-            Some(over) => Ok(divided::own_rows_alone(over, &a.view())?.into_shared().into()),
+        match self.divided(a.scalar_rows()) {
+            Some(over) => Ok(divided::own_rows_alone(over, &a.view())?.map_or(a, |own| own.into_shared().into())),
             None => Ok(a),
         }
     }
@@ -174,7 +174,7 @@ impl Setup for Host {
     fn strength<T: Scalar>(&self, a: &HostMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Graph> {
         let HostMatrix::Rows(a) = a else { return Graph::empty() };
         let a = a.view();
-        let over = self.divided(a.rows);
+        let over = self.divided(a.scalar_rows());
         let graph = match *measure {
             StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum)?,
             StrengthMeasure::Absolute { theta } => strength::absolute(&a, theta)?,
@@ -188,7 +188,7 @@ impl Setup for Host {
             }
         };
         match over {
-            Some(over) => divided::gathered_graph(over, &graph),
+            Some(over) => divided::gathered_graph(over, &graph, divided::rows_of(over, &a)),
             None => Ok(graph),
         }
     }
@@ -218,7 +218,7 @@ impl Setup for Host {
             }
             a => {
                 let a = a.to_rows()?;
-                let transposed = match self.divided(a.structure.rows) {
+                let transposed = match self.divided(a.view().scalar_rows()) {
                     Some(over) => divided::transposed(over, &a.view())?,
                     None => transpose::transpose(&a.view())?,
                 };
@@ -260,7 +260,7 @@ impl Setup for Host {
             }
             (r, a, p) => {
                 let (r, a, p) = (r.to_rows()?, a.to_rows()?, p.to_rows()?);
-                match self.divided(a.structure.rows) {
+                match self.divided(a.view().scalar_rows()) {
                     Some(over) => divided::product(over, &r.view(), &a.view(), &p.view())?.into(),
                     None => galerkin::product(&r.view(), &a.view(), &p)?.into(),
                 }
@@ -296,8 +296,8 @@ impl Setup for Host {
             (a, true) => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice))?,
             (a, false) => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS)?,
         };
-        if let Some(over) = self.divided(SetupMatrix::rows(a)) {
-            over.complete(&mut inverse)?;
+        if let Some(over) = self.divided(a.scalar_rows()) {
+            over.complete(&mut inverse, a.scalar_rows())?;
         }
         Ok(inverse)
     }
@@ -333,7 +333,7 @@ impl Setup for Host {
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &HostMatrix<T>) -> Result<Vec<S>> {
         let a = a.to_rows()?;
-        match self.divided(a.structure.rows) {
+        match self.divided(a.view().scalar_rows()) {
             Some(over) => dense::inverse(&divided::gathered(over, &a.view())?.view()),
             None => dense::inverse(&a.view()),
         }
@@ -474,7 +474,7 @@ impl Host {
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        let Some(over) = self.divided(a.rows) else { return estimate.largest(self, a, inverse, earlier) };
+        let Some(over) = self.divided(a.scalar_rows()) else { return estimate.largest(self, a, inverse, earlier) };
         let largest = estimate.largest(self, &DividedProducts { over, a: *a }, inverse, earlier)?;
         over.ranks.status()?;
         Ok(largest)
@@ -524,7 +524,7 @@ impl<B: StorageFactory> Store<B> for Host {
 
     fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &HostMatrix<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
         let rows = a.to_rows()?;
-        match self.divided(rows.structure.rows) {
+        match self.divided(rows.view().scalar_rows()) {
             Some(over) => to.factorised(&divided::gathered(over, &rows.view())?.into_shared()),
             None => to.factorised(&rows),
         }

@@ -62,14 +62,14 @@ impl<'a, T: Scalar> Step<'a, T> {
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
         // Usually every coupling is strong, and A itself will do.
-        let over = host.divided(a.rows);
+        let over = host.divided(a.scalar_rows());
         let entries = over.map_or(Ok(a.nnz()), |over| over.all_entries(a))?;
         let weak = s.columns.len() + a.rows < entries;
         let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
         let used = filtered.as_ref().map_or(*a, Csr::view);
         let mut inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
         if let Some(over) = over {
-            over.complete(&mut inverse)?;
+            over.complete(&mut inverse, a.scalar_rows())?;
         }
         let largest = host.largest_of_rows(&estimate, &used, &inverse, earlier)?;
         let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };

@@ -100,7 +100,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     pub(crate) fn among(a: &CsrView<'a, T>, over: Option<&'a Distribution>) -> Result<Symmetric<'a, T>> {
         let mut diagonal = diagonal_norms(a)?;
         if let Some(over) = over {
-            over.complete(&mut diagonal)?;
+            over.complete(&mut diagonal, a.scalar_rows())?;
         }
         Ok(Symmetric { a: *a, diagonal, over })
     }
@@ -129,7 +129,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     pub(crate) fn scale_of_all(&self) -> Result<f64> {
         let Some(over) = self.over else { return Ok(self.scale()) };
         let (count, step) = sample(self.a.rows);
-        let own = over.own(self.a.rows);
+        let own = over.own_blocks(self.a.rows, self.a.block.rows);
         let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
         let (all, _) = over.ranks.gather(&try_collect(sampled.map(|k| self.strongest(k * step)))?)?;
         Ok(mean(count, |k| all[k]))

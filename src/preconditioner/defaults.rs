@@ -71,7 +71,8 @@ pub(crate) fn nonsymmetric(matrix: &Matrix, config: &Config) -> Result<Config> {
 pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, uniform: bool) -> Result<Option<Config>> {
     let krylov = config.text("solver.type");
     let mut effective = config.clone();
-    let is_open = CG.contains(&&*krylov) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let has_space = matrix.near_null_space().is_some();
+    let is_open = CG.contains(&&*krylov) && !has_space && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
     if is_open && uniform {
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
@@ -82,13 +83,13 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, uniform:
         effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
     }
     let name = |key: &str, default: &str| effective.choice(key).unwrap_or(default.to_string());
-    let coarsening = name("amg.coarsening.type", "pmis");
+    let coarsening = name("amg.coarsening.type", if has_space { "mis2" } else { "pmis" });
     let interpolation = name("amg.interpolation.type", if coarsening == "mis2" { "smoothed" } else { "extended_i" });
-    let smoother = name("amg.smoother.type", "l1_jacobi");
+    let smoother = name("amg.smoother.type", if has_space { "chebyshev" } else { "l1_jacobi" });
     let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"));
     let levels = plan.levels.len();
-    let can_be = matrix.near_null_space().is_none()
-        && matrix.functions().is_none()
+    let can_be = matrix.functions().is_none()
+        && !(has_space && coarsening != "mis2")
         && effective.int("amg.functions") < 2
         && effective.int("amg.coarsening.aggressive_levels") == 0
         && [("pmis", "extended_i"), ("mis2", "smoothed")].contains(&(&*coarsening, &*interpolation))

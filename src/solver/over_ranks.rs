@@ -151,7 +151,8 @@ impl Solver {
     fn inverse_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<Inverse>> {
         let (ranks, context) = (&rows.over().ranks, self.context.clone());
         let Some(method) = self.method() else { return Ok(None) };
-        let over = rows.over().for_setup(self.config.int("amg.ranks.gathered_rows"))?;
+        let node = matrix.near_null_space().map_or(1, |space| space.count);
+        let over = rows.over().for_setup(self.config.int("amg.ranks.gathered_rows"), node)?;
         let divided = match method {
             Method::Amg if over.is_divided(over.rows()) => self.divided_over_ranks(matrix, rows)?,
             _ => None,
@@ -179,7 +180,8 @@ impl Solver {
     /// Collective: the matrix and the options of a set-up that is divided; none where a component cannot be.
     fn divided_over_ranks(&self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<(Matrix, Config)>> {
         let ranks = &rows.over().ranks;
-        if rows.over().rows() > i32::MAX as usize {
+        let node = matrix.near_null_space().map_or(1, |space| space.dofs_per_node);
+        if rows.over().rows() > i32::MAX as usize || !rows.over().has_whole_nodes(node) {
             return Ok(None);
         }
         let own = ranks.agree(matrix.among_all_rows(rows))?;

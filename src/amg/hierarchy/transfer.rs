@@ -64,7 +64,12 @@ impl Builder<'_> {
             }
         };
         let made = earlier.is_none().then(|| choice.clone());
-        let neighbours = step.timed("interpolation", |step| step.setup.with_neighbours(a))?;
+        let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
+        // Aggregates are interpolated from by the own rows of a matrix.
+        let neighbours = match &*choice.coarse {
+            Coarse::Aggregates(_) => a.clone(),
+            _ => step.timed("interpolation", |step| step.setup.with_neighbours(a))?,
+        };
         let input = InterpolationInput {
             setup: step.setup,
             parameters: self.config,
@@ -77,7 +82,6 @@ impl Builder<'_> {
                 .as_ref()
                 .map(|(pattern, .., symbolic)| EarlierInterpolation { pattern, symbolic: symbolic.as_ref() }),
         };
-        let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
         let (interpolated, r, transposition) = step.timed("interpolation", |step| {
             let mut interpolated = interpolation.interpolate(&input)?;
             interpolated.p = step.setup.own_rows(interpolated.p)?;

@@ -12,7 +12,7 @@ use crate::host::eigenvalue::Products;
 use crate::host::{galerkin, spgemm, spmv, transpose};
 use crate::par;
 use crate::scalar::{Element, Scalar};
-use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr};
+use crate::sparse::{Csr, CsrView, Graph, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,19 +39,31 @@ impl Distribution {
         communicator.exchange(tag, &sends, bytes(out), &receives, bytes_mut(into), &mut || ())
     }
 
-    /// Makes a vector complete, of which each rank has computed its part.
-    pub fn complete<T: Element>(&self, vector: &mut [T]) -> Result<()> {
-        let own = try_copy(&vector[self.own(vector.len())])?;
-        let starts = self.starts(vector.len())?;
-        let lengths = try_collect(starts.windows(2).map(|pair| (pair[1] - pair[0]) * size_of::<T>()))?;
-        self.ranks.gather_into(&own, &lengths, vector)
+    /// Makes a vector complete, of which each rank has computed its part; it has some numbers for each of the `n` rows of a
+    /// level, or for each block of rows.
+    pub fn complete<T: Element>(&self, vector: &mut [T], n: usize) -> Result<()> {
+        if n == 0 {
+            return Ok(());
+        }
+        let length = vector.len();
+        let place = |row: usize| row * length / n;
+        let own = self.own(n);
+        let own = try_copy(&vector[place(own.start)..place(own.end)])?;
+        let starts = self.starts(n)?;
+        let lengths = starts.windows(2).map(|pair| (place(pair[1]) - place(pair[0])) * size_of::<T>());
+        self.ranks.gather_into(&own, &try_collect(lengths)?, vector)
     }
 
-    /// Entries of the rows of all ranks.
+    /// Stored values of the rows of all ranks.
     pub fn all_entries<T: Scalar>(&self, a: &CsrView<'_, T>) -> Result<usize> {
-        let own = entries(a, &self.own(a.rows)).len();
+        let own = entries(a, &rows_of(self, a)).len() * a.block.len();
         Ok(self.ranks.reduce(own as i64, Reduction::Sum)? as usize)
     }
+}
+
+/// Rows of this rank, of blocks where the matrix has them.
+pub(crate) fn rows_of<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Range<usize> {
+    over.own_blocks(a.rows, a.block.rows)
 }
 
 /// Places of the entries of some rows.
@@ -59,10 +71,20 @@ fn entries<T: Scalar>(a: &CsrView<'_, T>, rows: &Range<usize>) -> Range<usize> {
     if rows.is_empty() { 0..0 } else { a.row_range(rows.start).start..a.row_range(rows.end - 1).end }
 }
 
+/// Whether a matrix has no rows of other ranks.
+fn is_own<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> bool {
+    entries(a, &rows_of(over, a)).len() == a.nnz()
+}
+
+/// The values of entries.
+fn values_of<'a, T: Scalar>(a: &CsrView<'a, T>, entries: Range<usize>) -> &'a [T] {
+    &a.values[entries.start * a.block.len()..entries.end * a.block.len()]
+}
+
 /// The columns of the rows of this rank that are rows of other ranks, ascending.
 fn neighbours<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Vec<u64>> {
-    let places = entries(a, &over.own(a.rows));
-    columns_of_others(places.len(), |k| a.col(places.start + k), &over.own(a.cols))
+    let places = entries(a, &rows_of(over, a));
+    columns_of_others(places.len(), |k| a.col(places.start + k), &over.own_blocks(a.cols, a.block.cols))
 }
 
 /// Parts of arrays with as many elements for each element of these parts as `lengths` says.
@@ -79,37 +101,39 @@ fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
 
 /// The rows of this rank, and of other ranks those that are `wanted`, ascending. Collective.
 fn with_rows<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, wanted: &[u64]) -> Result<Csr<T>> {
-    let (n, own) = (a.rows, over.own(a.rows));
+    let (n, own, width) = (a.rows, rows_of(over, a), a.block.len());
     let below = wanted.partition_point(|i| *i < own.start as u64);
-    let halo = Halo::new(over, &over.starts(n)?, wanted, below)?;
+    let halo = Halo::new(over, &over.block_starts(n, a.block.rows)?, wanted, below)?;
     let sent = || halo.sent.iter().map(|i| a.row_range(own.start + *i as usize));
     let out = try_collect(sent().map(|row| row.len() as i64))?;
     let mut lengths = try_vec(wanted.len(), 0_i64)?;
     over.exchange(LENGTHS, (&halo.sends, &out), (&halo.receives, &mut lengths))?;
     let ((sends, outgoing), (receives, incoming)) = (widened(&halo.sends, &out)?, widened(&halo.receives, &lengths)?);
-    let (mut out_columns, mut out_values) = (try_capacity(outgoing)?, try_capacity(outgoing)?);
+    let (mut out_columns, mut out_values) = (try_capacity(outgoing)?, try_capacity(outgoing * width)?);
     for row in sent() {
         out_columns.extend(row.clone().map(|k| a.col(k) as i32));
-        out_values.extend_from_slice(&a.values[row]);
+        out_values.extend_from_slice(values_of(a, row));
     }
-    let (mut in_columns, mut in_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming, T::ZERO)?);
+    let (mut in_columns, mut in_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
     over.exchange(COLUMNS, (&sends, &out_columns), (&receives, &mut in_columns))?;
+    let (sends, receives) = (scaled(&sends, width)?, scaled(&receives, width)?);
     over.exchange(NUMBERS, (&sends, &out_values), (&receives, &mut in_values))?;
 
     let mut offsets = try_vec(n + 1, 0_i64)?;
     own.clone().for_each(|i| offsets[i + 1] = a.row_range(i).len() as i64);
     wanted.iter().zip(&lengths).for_each(|(i, length)| offsets[*i as usize + 1] = *length);
     (0..n).for_each(|i| offsets[i + 1] += offsets[i]);
-    let (mut columns, mut values) = (try_capacity(offsets[n] as usize)?, try_capacity(offsets[n] as usize)?);
+    let total = offsets[n] as usize;
+    let (mut columns, mut values) = (try_capacity(total)?, try_capacity(total * width)?);
     let first = lengths[..below].iter().sum::<i64>() as usize;
     let places = entries(a, &own);
     columns.extend_from_slice(&in_columns[..first]);
     columns.extend(places.clone().map(|k| a.col(k) as i32));
     columns.extend_from_slice(&in_columns[first..]);
-    values.extend_from_slice(&in_values[..first]);
-    values.extend_from_slice(&a.values[places]);
-    values.extend_from_slice(&in_values[first..]);
-    Ok(Csr { rows: n, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+    values.extend_from_slice(&in_values[..first * width]);
+    values.extend_from_slice(values_of(a, places));
+    values.extend_from_slice(&in_values[first * width..]);
+    Ok(Csr { rows: n, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
 /// A square matrix with the rows that its own ones refer to. Collective.
@@ -117,9 +141,12 @@ pub(crate) fn with_neighbours<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'
     with_rows(over, a, &neighbours(over, a)?)
 }
 
-/// The rows of this rank alone.
-pub(crate) fn own_rows_alone<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Csr<T>> {
-    let own = over.own(a.rows);
+/// The rows of this rank alone; none where there are no others.
+pub(crate) fn own_rows_alone<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Option<Csr<T>>> {
+    if is_own(over, a) {
+        return Ok(None);
+    }
+    let own = rows_of(over, a);
     let places = entries(a, &own);
     let mut offsets = try_vec(a.rows + 1, 0_i64)?;
     for i in 0..a.rows {
@@ -127,26 +154,25 @@ pub(crate) fn own_rows_alone<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>)
         offsets[i + 1] = offsets[i] + length as i64;
     }
     let columns = try_collect(places.clone().map(|k| a.col(k) as i32))?;
-    let values = try_copy(&a.values[places])?;
-    Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+    let values = try_copy(values_of(a, places))?;
+    Ok(Some(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values }))
 }
 
 /// All rows, on every rank. Collective.
 pub(crate) fn gathered<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Csr<T>> {
-    let own = over.own(a.rows);
+    let own = rows_of(over, a);
     let places = entries(a, &own);
     let lengths = try_collect(own.map(|i| a.row_range(i).len() as i64))?;
     let columns = try_collect(places.clone().map(|k| a.col(k) as i32))?;
     let (lengths, _) = over.ranks.gather(&lengths)?;
     let (columns, _) = over.ranks.gather(&columns)?;
-    let (values, _) = over.ranks.gather(&a.values[places])?;
+    let (values, _) = over.ranks.gather(values_of(a, places))?;
     let offsets = par::offsets_from_counts(lengths)?;
-    Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+    Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
-/// A graph of the rows of this rank, with those of all. Collective.
-pub(crate) fn gathered_graph(over: &Distribution, graph: &Graph) -> Result<Graph> {
-    let own = over.own(graph.rows());
+/// A graph of the rows `own` of this rank, with those of all. Collective.
+pub(crate) fn gathered_graph(over: &Distribution, graph: &Graph, own: Range<usize>) -> Result<Graph> {
     let lengths = try_collect(own.clone().map(|i| graph.row(i).len() as i64))?;
     let places = graph.offsets[own.start] as usize..graph.offsets[own.end] as usize;
     let (lengths, _) = over.ranks.gather(&lengths)?;
@@ -157,10 +183,10 @@ pub(crate) fn gathered_graph(over: &Distribution, graph: &Graph) -> Result<Graph
 /// The rows of this rank of the transpose. Collective.
 pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> Result<Csr<T>> {
     let own = own_rows_alone(over, p)?;
-    let t = transpose::transpose(&own.view())?;
+    let t = transpose::transpose(&own.as_ref().map_or(*p, Csr::view))?;
     drop(own);
-    let (ranks, starts) = (&over.ranks, over.starts(t.rows)?);
-    let (rank, size) = (ranks.rank(), ranks.size());
+    let (ranks, starts) = (&over.ranks, over.block_starts(t.rows, t.block.rows)?);
+    let (rank, size, width) = (ranks.rank(), ranks.size(), t.block.len());
     let place = |row: usize| t.offsets[row] as usize;
     let counts = try_collect((0..size).map(|to| (place(starts[to + 1]) - place(starts[to])) as u64))?;
     let (all, _) = ranks.gather(&counts)?;
@@ -183,16 +209,17 @@ pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> 
     let out = try_collect((0..t.rows).map(|i| (place(i + 1) - place(i)) as i64))?;
     let mut lengths = try_vec(row_parts.len() * rows.len(), 0_i64)?;
     over.exchange(LENGTHS, (&of_rows, &out), (&row_parts, &mut lengths))?;
-    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming, T::ZERO)?);
+    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
     over.exchange(COLUMNS, (&of_entries, &t.columns), (&entry_parts, &mut columns))?;
-    over.exchange(NUMBERS, (&of_entries, &t.values), (&entry_parts, &mut values))?;
+    let (of_values, value_parts) = (scaled(&of_entries, width)?, scaled(&entry_parts, width)?);
+    over.exchange(NUMBERS, (&of_values, &t.values), (&value_parts, &mut values))?;
 
     // Rows of lower ranks come first, so that columns ascend.
     let mut at = try_collect(entry_parts.iter().map(|part| part.begin))?;
     let lower = row_parts.iter().take_while(|part| part.rank < rank).count();
     let mut offsets = try_vec(t.rows + 1, 0_i64)?;
     let total = incoming + place(rows.end) - place(rows.start);
-    let (mut all_columns, mut all_values) = (try_capacity(total)?, try_capacity(total)?);
+    let (mut all_columns, mut all_values) = (try_capacity(total)?, try_capacity(total * width)?);
     for i in 0..t.rows {
         if rows.contains(&i) {
             // None is this rank.
@@ -200,18 +227,18 @@ pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> 
             for source in sources {
                 let Some(source) = source else {
                     all_columns.extend_from_slice(&t.columns[place(i)..place(i + 1)]);
-                    all_values.extend_from_slice(&t.values[place(i)..place(i + 1)]);
+                    all_values.extend_from_slice(&t.values[place(i) * width..place(i + 1) * width]);
                     continue;
                 };
                 let length = lengths[source * rows.len() + i - rows.start] as usize;
                 all_columns.extend_from_slice(&columns[at[source]..][..length]);
-                all_values.extend_from_slice(&values[at[source]..][..length]);
+                all_values.extend_from_slice(&values[at[source] * width..][..length * width]);
                 at[source] += length;
             }
         }
         offsets[i + 1] = all_columns.len() as i64;
     }
-    Ok(Csr { rows: t.rows, cols: t.cols, block: Block::SCALAR, offsets, columns: all_columns, values: all_values })
+    Ok(Csr { rows: t.rows, cols: t.cols, block: t.block, offsets, columns: all_columns, values: all_values })
 }
 
 /// The rows of this rank of R A P; all where the level is complete on every rank. Collective.
@@ -229,7 +256,7 @@ pub(crate) fn product<T: Scalar>(
     drop(ap);
     let Csr { offsets, columns, values, block, .. } = &mut coarse;
     galerkin::fill_empty_diagonals(offsets, columns, *block, values);
-    if !over.is_divided(coarse.rows) {
+    if !over.is_divided(coarse.rows * coarse.block.rows) {
         coarse = gathered(over, &coarse.view())?;
     }
     Ok(coarse.into_shared())
@@ -243,17 +270,17 @@ pub(crate) struct DividedProducts<'a, T> {
 
 impl<T: Scalar> Products<T> for DividedProducts<'_, T> {
     fn scalar_rows(&self) -> usize {
-        self.a.rows
+        self.a.scalar_rows()
     }
 
     fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
         spmv::apply(&self.a, alpha, x, T::ZERO, y);
-        self.over.ranks.keep(self.over.complete(y));
+        self.over.ranks.keep(self.over.complete(y, y.len()));
     }
 
     fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
         let bound = self.over.max(self.a.apply_and_bound(inverse, alpha, x, y)?);
-        self.over.complete(y)?;
+        self.over.complete(y, y.len())?;
         self.over.ranks.status()?;
         Ok(bound)
     }

@@ -15,7 +15,7 @@ pub(crate) use operator::{DistributedMatrix, own_rows};
 pub(crate) use replicated::Replicated;
 
 use crate::comm::{Ranks, Reduction};
-use crate::error::{Result, try_vec};
+use crate::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
 use sum::ReproducibleSum;
@@ -32,19 +32,26 @@ pub struct Distribution {
     starts: Vec<usize>,
     /// Where set-up is divided, most rows of a level whose matrices are complete on every rank.
     complete: usize,
+    /// Rows of a node on levels below the finest, whose rows are on one rank.
+    node: usize,
 }
 
 impl Distribution {
     /// With these first rows on the finest level; the last number is that of all rows.
     pub fn new(ranks: Arc<Ranks>, starts: Vec<usize>) -> Arc<Distribution> {
-        Arc::new(Distribution { ranks, starts, complete: usize::MAX })
+        Arc::new(Distribution { ranks, starts, complete: usize::MAX, node: 1 })
     }
 
-    /// The same with a communicator of its own, for a set-up that is divided on levels of more than `complete` rows.
-    /// Collective.
-    pub fn for_setup(&self, complete: usize) -> Result<Arc<Distribution>> {
+    /// The same with a communicator of its own, for a set-up that is divided on levels of more than `complete` rows, and
+    /// whose coarse levels have nodes of `node` rows. Collective.
+    pub fn for_setup(&self, complete: usize, node: usize) -> Result<Arc<Distribution>> {
         let ranks = Arc::new(Ranks::new(self.ranks.communicator().duplicate()?));
-        Ok(Arc::new(Distribution { ranks, starts: crate::error::try_copy(&self.starts)?, complete }))
+        Ok(Arc::new(Distribution { ranks, starts: crate::error::try_copy(&self.starts)?, complete, node }))
+    }
+
+    /// Whether each rank has whole nodes of `width` rows of the finest level.
+    pub fn has_whole_nodes(&self, width: usize) -> bool {
+        self.starts.iter().all(|start| start.is_multiple_of(width))
     }
 
     /// Rows of the finest level on all ranks.
@@ -55,27 +62,34 @@ impl Distribution {
     /// First row of each rank of a level with `n` rows, and `n`. Levels are told apart by their size: each is smaller than
     /// the one above it. Coarser ones are divided evenly.
     pub fn starts(&self, n: usize) -> Result<Vec<usize>> {
-        let size = self.ranks.size();
-        if n == self.rows() {
-            return crate::error::try_copy(&self.starts);
-        }
-        let active = (n / FEWEST_ROWS).clamp(1, size);
-        let mut starts = try_vec(size + 1, n)?;
-        for (rank, start) in starts.iter_mut().enumerate().take(active) {
-            *start = (n as u128 * rank as u128 / active as u128) as usize;
-        }
-        Ok(starts)
+        self.block_starts(n, 1)
+    }
+
+    /// The same for `n` rows of blocks of `width` rows each.
+    pub fn block_starts(&self, n: usize, width: usize) -> Result<Vec<usize>> {
+        crate::error::try_collect((0..=self.ranks.size()).map(|rank| self.start(n * width, rank) / width))
     }
 
     /// Rows of this rank of a level with `n` rows.
     pub fn own(&self, n: usize) -> Range<usize> {
-        let (rank, size) = (self.ranks.rank(), self.ranks.size());
+        self.own_blocks(n, 1)
+    }
+
+    /// The same for `n` rows of blocks of `width` rows each.
+    pub fn own_blocks(&self, n: usize, width: usize) -> Range<usize> {
+        let rank = self.ranks.rank();
+        self.start(n * width, rank) / width..self.start(n * width, rank + 1) / width
+    }
+
+    /// First row of a rank of a level with `n` rows.
+    fn start(&self, n: usize, rank: usize) -> usize {
         if n == self.rows() {
-            return self.starts[rank]..self.starts[rank + 1];
+            return self.starts[rank];
         }
-        let active = (n / FEWEST_ROWS).clamp(1, size);
-        let start = |rank: usize| if rank < active { (n as u128 * rank as u128 / active as u128) as usize } else { n };
-        start(rank)..start(rank + 1)
+        let active = (n / FEWEST_ROWS).clamp(1, self.ranks.size());
+        let node = if n.is_multiple_of(self.node) { self.node } else { 1 };
+        let nodes = (n / node) as u128;
+        if rank < active { node * (nodes * rank as u128 / active as u128) as usize } else { n }
     }
 
     /// The sum over all ranks; NaN where the communicator failed, which [`Ranks::status`] tells.
