@@ -6,6 +6,8 @@
 //! depends on neither threads nor order.
 
 use super::Host;
+use super::distributed::coarsening;
+use super::distributed::divided::rows_of;
 use super::setup::Aggregates;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
@@ -18,6 +20,9 @@ use crate::sparse::Graph;
 /// Marks an unknown that belongs to no aggregate: it has no strong couplings.
 pub const NONE: i32 = -1;
 
+/// Steps in which unknowns join aggregates: distance 1, then 2; a third one only matters where the graph is not symmetric.
+pub(super) const JOINS: usize = 3;
+
 /// Number of the aggregate of each unknown, or [`NONE`], and how many there are.
 pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
     let n = s.rows();
@@ -28,8 +33,7 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
         *own = count;
         count += 1;
     }
-    // Distance 1, then 2; a third step only matters where the graph is not symmetric.
-    for _ in 0..3 {
+    for _ in 0..JOINS {
         let before = try_copy(&aggregates)?;
         par::for_each_mut(&mut aggregates, par::ROW_GRAIN, |start, piece| {
             for (k, own) in piece.iter_mut().enumerate() {
@@ -51,12 +55,31 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
 }
 
 /// Keys order unknowns: undecided by hash, then index; decided ones below or above all others.
-const OUT: u64 = 0;
-const IN: u64 = u64::MAX;
+pub(super) const OUT: u64 = 0;
+pub(super) const IN: u64 = u64::MAX;
 
 /// Whether a key, or the largest of several, can still change: roots and the lack of them are final.
-fn is_open(key: u64) -> bool {
+pub(super) fn is_open(key: u64) -> bool {
     key != OUT && key != IN
+}
+
+/// The key of an unknown with couplings. The low half holds the index, so that keys differ; neither extreme can occur.
+pub(super) fn first_key(i: usize, seed: u64) -> u64 {
+    ((hash(i, seed) >> 33) << 32) | (i as u64 + 1)
+}
+
+/// The unknown of an open key.
+pub(super) fn unknown_of(key: u64) -> usize {
+    (key & 0xffff_ffff) as usize - 1
+}
+
+/// The next key of an undecided unknown, by the largest key within two edges.
+pub(super) fn decided(key: u64, within_two: u64) -> u64 {
+    match within_two {
+        IN => OUT,
+        largest if largest == key => IN,
+        _ => key,
+    }
 }
 
 fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
@@ -66,8 +89,7 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
         for (k, key) in piece.iter_mut().enumerate() {
             let i = start + k;
             if !s.row(i).is_empty() {
-                // The low half holds the index, so that keys differ; neither extreme can occur.
-                *key = ((hash(i, seed) >> 33) << 32) | (i as u64 + 1);
+                *key = first_key(i, seed);
             }
         }
     });
@@ -79,7 +101,7 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
     loop {
         par::for_each_mut(&mut near, par::ROW_GRAIN, |start, piece| {
             for (k, near) in piece.iter_mut().enumerate() {
-                if first || (is_open(*near) && key[(*near & 0xffff_ffff) as usize - 1] != *near) {
+                if first || (is_open(*near) && key[unknown_of(*near)] != *near) {
                     let i = start + k;
                     *near = s.row(i).iter().map(|j| key[*j as usize]).fold(key[i], u64::max);
                 }
@@ -90,11 +112,7 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
             for (k, key) in piece.iter_mut().enumerate() {
                 if is_open(*key) {
                     let i = start + k;
-                    *key = match s.row(i).iter().map(|j| near[*j as usize]).fold(near[i], u64::max) {
-                        IN => OUT,
-                        largest if largest == *key => IN,
-                        _ => *key,
-                    };
+                    *key = decided(*key, s.row(i).iter().map(|j| near[*j as usize]).fold(near[i], u64::max));
                 }
             }
         });
@@ -110,7 +128,14 @@ pub struct Mis2;
 
 impl<T: Scalar> Coarsening<Host, T> for Mis2 {
     fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
-        let (of, count) = aggregate(input.graph, input.seed)?;
+        let a = input.a.view();
+        let (of, count) = match input.setup.divided(a.scalar_rows()) {
+            Some(over) => {
+                let starts = over.block_starts(a.rows, a.block.rows)?;
+                coarsening::aggregate(over, input.graph, &starts, rows_of(over, &a), input.seed)?
+            }
+            None => aggregate(input.graph, input.seed)?,
+        };
         Ok(Coarse::Aggregates(Aggregates { of, count }))
     }
 }

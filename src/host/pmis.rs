@@ -5,6 +5,7 @@
 //! become fine. All reads of a round see the state at its start, so the result depends on neither threads nor order.
 
 use super::Host;
+use super::distributed::coarsening;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, try_capacity, try_collect, try_vec};
@@ -13,9 +14,9 @@ use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::Graph;
 
-const UNDECIDED: u8 = 0;
-const COARSE: u8 = 1;
-const FINE: u8 = 2;
+pub(super) const UNDECIDED: u8 = 0;
+pub(super) const COARSE: u8 = 1;
+pub(super) const FINE: u8 = 2;
 
 /// `true` for coarse unknowns. `s` is the strength graph, `st` its transpose.
 pub fn split(s: &Graph, st: &Graph, seed: u64) -> Result<Vec<bool>> {
@@ -74,7 +75,14 @@ pub struct Pmis;
 
 impl<T: Scalar> Coarsening<Host, T> for Pmis {
     fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
-        Ok(Coarse::Splitting(split(input.graph, &input.graph.transpose()?, input.seed)?))
+        let a = input.a.view();
+        Ok(Coarse::Splitting(match input.setup.divided(a.scalar_rows()) {
+            Some(over) => {
+                let starts = over.starts(a.rows)?;
+                coarsening::split(over, input.graph, &starts, over.own(a.rows), input.seed)?
+            }
+            None => split(input.graph, &input.graph.transpose()?, input.seed)?,
+        }))
     }
 }
 

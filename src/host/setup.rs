@@ -188,8 +188,9 @@ impl Setup for Host {
             }
         };
         match over {
-            Some(over) => divided::gathered_graph(over, &graph, divided::rows_of(over, &a)),
-            None => Ok(graph),
+            // Interpolation from aggregates needs own rows alone.
+            Some(over) if a.block == Block::SCALAR => divided::graph_with_neighbours(over, &graph, &a),
+            _ => Ok(graph),
         }
     }
 

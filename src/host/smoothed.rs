@@ -5,6 +5,7 @@
 //! block matrices are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::diagonal;
+use super::distributed::divided::{self, rows_of};
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
 use super::{Host, HostPattern, tentative};
@@ -64,8 +65,9 @@ impl<'a, T: Scalar> Step<'a, T> {
         // Usually every coupling is strong, and A itself will do.
         let over = host.divided(a.scalar_rows());
         let entries = over.map_or(Ok(a.nnz()), |over| over.all_entries(a))?;
-        let weak = s.columns.len() + a.rows < entries;
-        let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
+        let strong = over.map_or(Ok(s.columns.len()), |over| divided::all_couplings(over, s, &rows_of(over, a)))?;
+        let weak = strong + a.rows < entries;
+        let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s, over.is_some())?) } else { None };
         let used = filtered.as_ref().map_or(*a, Csr::view);
         let mut inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
         if let Some(over) = over {
@@ -165,21 +167,20 @@ fn position(columns: &[i32], column: usize) -> usize {
     columns.iter().position(|c| *c as usize == column).expect("the diagonal is stored")
 }
 
-/// A with its weak couplings added to the diagonal.
-fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
+/// A with its weak couplings added to the diagonal. Where set-up is divided, rows of other ranks stay empty.
+fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, divided: bool) -> Result<Csr<T>> {
     // A row has its strong couplings and the diagonal.
-    let mut offsets = try_vec(a.rows + 1, 0_i64)?;
-    par::for_each_mut(&mut offsets, par::ROW_GRAIN, |start, offsets| {
-        for (i, to) in (start..).zip(offsets) {
-            *to = s.offsets[i] + i as i64;
-        }
-    });
+    let is_elsewhere = |i: usize| divided && a.row_range(i).is_empty();
+    let offsets = par::offsets(a.rows, |i| if is_elsewhere(i) { 0 } else { s.row(i).len() + 1 })?;
     let entries = offsets[a.rows] as usize;
     let (mut columns, mut values) = (try_vec(entries, 0_i32)?, try_vec(entries, T::ZERO)?);
     par::for_each_segment_mut2(&mut columns, (&mut values, 1), &offsets, par::ROW_GRAIN, |range, columns, values| {
         let first = offsets[range.start];
         for i in range {
             let row = (offsets[i] - first) as usize..(offsets[i + 1] - first) as usize;
+            if row.is_empty() {
+                continue;
+            }
             filter_row(a, i, s.row(i), &mut columns[row.clone()], &mut values[row]);
         }
     });
@@ -241,7 +242,10 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let how = (input.parameters.real("amg.interpolation.weight"), Estimate::new(input.parameters));
         let a = input.a.view();
         let step = Step::new(input.setup, &a, input.graph, how, earlier.map(|earlier| &earlier.largest))?;
-        let tentative = || tentative::prolongator(&aggregates.of, aggregates.count, space);
+        let tentative = || match input.setup.divided(a.scalar_rows()) {
+            Some(over) => tentative::divided(over, &a, &aggregates.of, aggregates.count, space),
+            None => tentative::prolongator(&aggregates.of, aggregates.count, space),
+        };
         let (p, near_null_space, numeric) = match input.pattern().map(HostPattern::rows) {
             None => {
                 let (p0, space) = tentative()?;

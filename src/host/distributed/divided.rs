@@ -2,7 +2,8 @@
 //!
 //! Matrices have the rows and columns of the whole, and the rows of this rank; other rows are empty. Steps run on them as
 //! on any matrix, with the same numbers in the same order. Rows of other ranks that a step needs are fetched before it.
-//! Vectors, strength graphs and coarse unknowns are complete on every rank, and so are small levels.
+//! Vectors and coarse unknowns are complete on every rank, and so are small levels. A rank has the strength graph of its
+//! rows, for interpolation also that of the rows that they refer to.
 
 use super::Distribution;
 use super::halo::{Halo, columns_of_others, scaled};
@@ -28,7 +29,7 @@ impl Distribution {
     }
 
     /// Sends and receives parts of two arrays.
-    fn exchange<T: Element>(
+    pub(super) fn exchange<T: Element>(
         &self,
         tag: i32,
         (sends, out): (&[Part], &[T]),
@@ -171,13 +172,21 @@ pub(crate) fn gathered<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Re
     Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
-/// A graph of the rows `own` of this rank, with those of all. Collective.
-pub(crate) fn gathered_graph(over: &Distribution, graph: &Graph, own: Range<usize>) -> Result<Graph> {
-    let lengths = try_collect(own.clone().map(|i| graph.row(i).len() as i64))?;
-    let places = graph.offsets[own.start] as usize..graph.offsets[own.end] as usize;
-    let (lengths, _) = over.ranks.gather(&lengths)?;
-    let (columns, _) = over.ranks.gather(&graph.columns[places])?;
-    Ok(Graph { offsets: par::offsets_from_counts(lengths)?, columns })
+/// The graph of a scalar matrix that has the rows of this rank, with those that its own rows refer to. Collective.
+pub(crate) fn graph_with_neighbours<T: Scalar>(
+    over: &Arc<Distribution>,
+    graph: &Graph,
+    a: &CsrView<'_, T>,
+) -> Result<Graph> {
+    let own = super::coarsening::pattern(graph, &rows_of(over, a))?;
+    let Csr { offsets, columns, .. } = with_rows(over, &own.view(), &neighbours(over, a)?)?;
+    Ok(Graph { offsets, columns })
+}
+
+/// Strong couplings of the rows of all ranks. Collective.
+pub(crate) fn all_couplings(over: &Distribution, graph: &Graph, own: &Range<usize>) -> Result<usize> {
+    let here = graph.offsets[own.end] - graph.offsets[own.start];
+    Ok(over.ranks.reduce(here, Reduction::Sum)? as usize)
 }
 
 /// The rows of this rank of the transpose. Collective.

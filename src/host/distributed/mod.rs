@@ -4,6 +4,7 @@
 //! in the order of its columns, and inner products do not depend on the order of their terms (`sum.rs`), so that results
 //! have the same bits for any number of ranks.
 
+pub(crate) mod coarsening;
 pub(crate) mod divided;
 mod halo;
 mod operator;
