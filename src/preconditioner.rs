@@ -14,10 +14,10 @@ mod placed;
 use crate::amg::hierarchy::{Builder, Renewal, check_square};
 #[cfg(test)]
 use crate::amg::plan::Plan;
+use crate::comm::Distribution;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::host::distributed::Distribution;
 use crate::matrix::{GivenFunctions, Matrix};
 use crate::report::Report;
 use crate::sparse::NearNullSpace;

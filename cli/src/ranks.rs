@@ -50,6 +50,7 @@ const LINES: &[Line] = &[
     ("  coarsening", |r| r.report.setup.get("coarsen")),
     ("  interpolation", |r| r.report.setup.get("interpolation")),
     ("  products", |r| r.report.setup.get("galerkin")),
+    ("  storage", |r| r.report.setup.get("place")),
     ("  smoother", |r| r.report.setup.get("smoother")),
     ("  coarsest", |r| r.report.setup.get("coarsest")),
     ("  exchange", |r| r.of_setup.seconds),

@@ -4,15 +4,21 @@
 //! program or over [`threads`]. [`Ranks`] adds what the library builds from them, above all agreement on errors.
 
 mod bytes;
+mod distribution;
+pub(crate) mod halo;
 mod ranks;
+mod sum;
 mod thread_ranks;
 
 use crate::error::Result;
 use std::sync::Arc;
 
 pub(crate) use bytes::{bytes, bytes_mut};
+pub use distribution::Distribution;
+pub(crate) use halo::{Halo, LocalColumns};
 pub(crate) use ranks::unavailable;
 pub use ranks::{Ranks, Spread};
+pub(crate) use sum::ReproducibleSum;
 pub(crate) use thread_ranks::ThreadRank;
 pub use thread_ranks::threads;
 

@@ -64,8 +64,8 @@ pub mod truncate;
 pub mod two_stage;
 pub mod vector;
 
+use crate::comm::Distribution;
 use crate::threads::Threads;
-use distributed::Distribution;
 pub(crate) use matrix::{HostMatrix, HostPattern};
 use std::sync::Arc;
 

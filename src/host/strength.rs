@@ -1,8 +1,8 @@
 //! Strength of connection on the host.
 
-use super::distributed::Distribution;
 use super::rows;
 use crate::backend::common::{mean, sample};
+use crate::comm::Distribution;
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;

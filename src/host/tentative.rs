@@ -2,10 +2,10 @@
 //! aggregate.
 
 use super::Host;
-use super::distributed::Distribution;
 use super::distributed::divided::rows_of;
 use super::mis2::NONE;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::comm::Distribution;
 use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
 use crate::scalar::Scalar;

@@ -3,12 +3,12 @@
 use super::arnoldi::HostArnoldiBasis;
 use super::bicgstab_step::HostBicgstabStep;
 use super::cg_step::HostCgStep;
-use super::distributed::sum::ReproducibleSum;
 use super::multivector::WithProducts;
 use super::multivector_step::{self, Diagonal};
 use super::simd::MAX_BLOCK;
 use super::{Host, block_rows};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
+use crate::comm::ReproducibleSum;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::range::Range;

@@ -2,10 +2,9 @@
 
 use super::{Matrix, Values};
 use crate::backend::common::Symmetry;
-use crate::comm::{Ranks, Reduction};
+use crate::comm::{Distribution, Halo, LocalColumns, Ranks, Reduction};
 use crate::context::Context;
 use crate::error::{Error, Result, fail, try_capacity, try_collect, try_copy, try_vec};
-use crate::host::distributed::{Distribution, Halo, LocalColumns};
 use crate::host::symmetry;
 use crate::scalar::{Element, Precision, with_precision};
 use crate::sparse::{Block, Csr, Structure};

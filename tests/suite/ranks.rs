@@ -390,6 +390,34 @@ fn near_null_spaces_and_functions_are_given_by_each_rank() {
             assert!(ranks.halo.min > 0 && ranks.neighbours.max <= 4 && ranks.bytes.min > 0);
         }
     }
+    // Where nodes are not cut, set-up is divided.
+    let coordinates = gallery::parse("elasticity:5").unwrap().coordinates.unwrap();
+    let divided = [("amg.ranks.gathered_rows", "100"), ("amg.coarsest.max_rows", "30")];
+    for options in [&divided[..], &[("precision.preset", "single"), divided[0], divided[1]]] {
+        let solve = |starts: &[usize]| {
+            let parts = on_ranks(threads(starts.len() - 1), |context, rank| {
+                let own = starts[rank]..starts[rank + 1];
+                let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own.clone()))).unwrap());
+                matrix.set_coordinates(3, &coordinates[own.clone()]).unwrap();
+                let mut solver = Solver::new(context, &config(options));
+                solver.setup(Some(&matrix)).unwrap();
+                let mut x = vec![0.0; own.len()];
+                assert_eq!(solver.solve(&b[own], &mut x, Guess::Zero).unwrap(), Status::Success);
+                (x, solver.report().levels.iter().map(|l| (l.rows, l.nonzeros)).collect::<Vec<_>>())
+            });
+            let levels = parts[0].1.clone();
+            (parts.into_iter().flat_map(|(x, _)| x).collect::<Vec<f64>>(), levels)
+        };
+        let (x, levels) = solve(&[0, a.rows]);
+        assert!(true_residual(&a, &x) < 1.1e-8 && levels.len() > 1, "{levels:?}");
+        let nodes = |starts: &[usize]| starts.iter().map(|start| 3 * start).collect::<Vec<_>>();
+        let n = a.rows / 3;
+        for starts in [nodes(&evenly(n, 2)), nodes(&evenly(n, 5)), nodes(&[0, 0, 1, n, n]), evenly(a.rows, 4)] {
+            let (other, levels_there) = solve(&starts);
+            assert_eq!(levels_there, levels, "{starts:?}");
+            assert!(other == x, "{starts:?} {options:?}");
+        }
+    }
     let refused = on_ranks(threads(2), |context, rank| {
         let own = evenly(a.rows, 2)[rank]..evenly(a.rows, 2)[rank + 1];
         let matrix = Matrix::distributed(context, Ok(given(&a, own.clone()))).unwrap();

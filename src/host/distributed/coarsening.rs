@@ -4,10 +4,8 @@
 //! distance-2 independent set, ranks send the states of unknowns at their boundary to neighbours. Random numbers are
 //! hashes of global indices, and every step reads the states before it, so that the result is that of one rank.
 
-use super::Distribution;
 use super::divided::transposed;
-use super::halo::{Halo, LocalColumns};
-use crate::comm::Reduction;
+use crate::comm::{Distribution, Halo, LocalColumns, Reduction};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_vec};
 use crate::hash::hash;
 use crate::host::mis2::{self, IN, NONE, OUT, is_open};

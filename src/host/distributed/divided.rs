@@ -5,9 +5,8 @@
 //! Vectors and coarse unknowns are complete on every rank, and so are small levels. A rank has the strength graph of its
 //! rows, for interpolation also that of the rows that they refer to.
 
-use super::Distribution;
-use super::halo::{Halo, columns_of_others, scaled};
-use crate::comm::{Part, Reduction, bytes, bytes_mut};
+use crate::comm::halo::{columns_of_others, scaled};
+use crate::comm::{Distribution, Halo, Part, Reduction, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_push, try_vec};
 use crate::host::eigenvalue::Products;
 use crate::host::{galerkin, spgemm, spmv, transpose};
@@ -25,7 +24,7 @@ const NUMBERS: i32 = 5;
 impl Distribution {
     /// Whether each rank has only its rows of the matrices of a level with `n` rows.
     pub fn is_divided(&self, n: usize) -> bool {
-        n > self.complete
+        n > self.complete && self.ranks.size() > 1
     }
 
     /// Sends and receives parts of two arrays.

@@ -1,9 +1,9 @@
-//! The rows of this rank as an operator. Rows without columns of other ranks are multiplied while messages are under way.
+//! The rows of this rank as an operator. All rows are multiplied while messages are under way, and those with columns of
+//! other ranks again after it: they are few, and a matrix that is not cut needs no copy.
 
-use super::Distribution;
-use super::halo::{Halo, LocalColumns, VALUES};
 use crate::backend::{Backend, Operator};
-use crate::comm::{Part, bytes, bytes_mut};
+use crate::comm::halo::VALUES;
+use crate::comm::{Distribution, Halo, LocalColumns, Part, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::host::{Host, spmv};
 use crate::scalar::{Number, Precision, Sums};
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct DistributedMatrix<S, X, Y> {
     host: Host,
     halo: Arc<Halo>,
-    /// Rows without columns of other ranks; the others are empty.
-    interior: SharedCsr<S>,
-    /// The others, and which they are.
+    /// All rows. Those with columns of other ranks are multiplied once more when these have come.
+    all: SharedCsr<S>,
+    /// These rows, and which they are.
     boundary: Csr<S>,
     boundary_rows: Vec<u32>,
     sends: Vec<Part>,
@@ -82,25 +82,17 @@ impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
             boundary_rows = try_capacity((0..a.rows).filter(|i| is_boundary(*i)).count())?;
             boundary_rows.extend((0..a.rows).filter(|i| is_boundary(*i)).map(|i| i as u32));
         }
-        let some = |keep: &dyn Fn(usize) -> bool, rows: &dyn Fn(usize) -> usize, count: usize| {
-            let entries = (0..count).map(rows).filter(|i| keep(*i)).map(|i| a.row_range(i).len()).sum();
-            let (mut offsets, mut columns, mut values) =
-                (try_capacity(count + 1)?, try_capacity(entries)?, try_capacity(entries)?);
-            offsets.push(0);
-            for i in (0..count).map(rows) {
-                if keep(i) {
-                    columns.extend(a.row_range(i).map(|k| a.col(k) as i32));
-                    values.extend_from_slice(&a.values[a.row_range(i)]);
-                }
-                offsets.push(columns.len() as i64);
-            }
-            Ok(Csr { rows: count, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
-        };
-        let boundary = some(&|_| true, &|k| boundary_rows[k] as usize, boundary_rows.len())?;
-        let interior = match boundary_rows.is_empty() {
-            true => matrix.clone(),
-            false => some(&|i| boundary_rows.binary_search(&(i as u32)).is_err(), &|i| i, a.rows)?.into_shared(),
-        };
+        let entries = boundary_rows.iter().map(|i| a.row_range(*i as usize).len()).sum();
+        let (mut offsets, mut columns, mut values) =
+            (try_capacity(boundary_rows.len() + 1)?, try_capacity(entries)?, try_capacity(entries)?);
+        offsets.push(0);
+        for i in &boundary_rows {
+            let row = a.row_range(*i as usize);
+            columns.extend(row.clone().map(|k| a.col(k) as i32));
+            values.extend_from_slice(&a.values[row]);
+            offsets.push(columns.len() as i64);
+        }
+        let boundary = Csr { rows: boundary_rows.len(), cols: a.cols, block: Block::SCALAR, offsets, columns, values };
         let (sends, receives) = halo.messages(size_of::<X>())?;
         let work = Work {
             x: try_vec(halo.length(), X::ZERO)?,
@@ -110,7 +102,7 @@ impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
             b: try_vec(boundary_rows.len(), Y::ZERO)?,
         };
         let (host, work) = (host.clone(), Mutex::new(work));
-        Ok(DistributedMatrix { host, halo, interior, boundary, boundary_rows, sends, receives, sums, work })
+        Ok(DistributedMatrix { host, halo, all: matrix, boundary, boundary_rows, sends, receives, sums, work })
     }
 
     /// `multiply` computes y from rows, b and x with the elements of other ranks.
@@ -121,17 +113,17 @@ impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
         y: &mut [Y],
         multiply: impl Fn(CsrView<'_, S>, Option<&[Y]>, &[X], &mut [Y]) + Sync,
     ) -> Result<()> {
-        let DistributedMatrix { host, halo, interior, boundary, boundary_rows, .. } = self;
+        let DistributedMatrix { host, halo, all, boundary, boundary_rows, .. } = self;
         let mut work = lock(self.work.lock());
         let Work { x: with_halo, outgoing, incoming, y: own_y, b: own_b } = &mut *work;
         host.copy(x, &mut with_halo[halo.below..][..halo.own]);
         outgoing.iter_mut().zip(&halo.sent).for_each(|(to, i)| *to = x[*i as usize]);
         own_y.iter_mut().zip(boundary_rows).for_each(|(to, i)| *to = y[*i as usize]);
-        let (of_interior, of_boundary) = (interior.view(), boundary.view());
+        let (of_all, of_boundary) = (all.view(), boundary.view());
         let (messages, into) = (bytes(outgoing), bytes_mut(incoming));
         let communicator = halo.over.ranks.communicator();
         communicator.exchange(VALUES, &self.sends, messages, &self.receives, into, &mut || {
-            host.run(of_interior.entries(), || multiply(of_interior, b, with_halo, y));
+            host.run(of_all.entries(), || multiply(of_all, b, with_halo, y));
         })?;
         if boundary_rows.is_empty() {
             return Ok(());
@@ -151,7 +143,7 @@ impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
 
 impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for DistributedMatrix<S, X, Y> {
     fn rows(&self) -> usize {
-        self.interior.structure.rows
+        self.all.structure.rows
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
@@ -171,7 +163,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for DistributedMatrix
             + size_of_val(self.boundary_rows.as_slice());
         let vectors = (self.halo.length() + self.halo.sent.len() + self.halo.ghosts) * size_of::<X>()
             + 2 * self.boundary_rows.len() * size_of::<Y>();
-        self.interior.owned_bytes() + boundary + self.halo.bytes() + vectors
+        self.all.owned_bytes() + boundary + self.halo.bytes() + vectors
     }
 
     fn format(&self) -> String {

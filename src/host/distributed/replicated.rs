@@ -1,7 +1,7 @@
 //! An operator of the coarsest level, which every rank that has rows of it holds as a whole.
 
-use super::Distribution;
 use crate::backend::Operator;
+use crate::comm::Distribution;
 use crate::error::{Result, try_collect, try_vec};
 use crate::host::Host;
 use crate::scalar::{Number, Precision, Scalar};

@@ -1,14 +1,13 @@
 //! The halo of a matrix: the columns of its rows that other ranks have, and the messages that bring their values.
 
-use super::Distribution;
-use crate::comm::{Part, bytes, bytes_mut};
+use super::{Distribution, Part, bytes, bytes_mut};
 use crate::error::{Result, fail, try_capacity, try_collect, try_copy, try_push, try_vec};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Tags of messages.
 const INDICES: i32 = 1;
-pub(super) const VALUES: i32 = 2;
+pub(crate) const VALUES: i32 = 2;
 
 /// Global columns in the numbers of this rank. Columns of lower ranks come first, then its own, then those of higher
 /// ranks: the order is that of the global columns.
@@ -48,7 +47,7 @@ impl LocalColumns {
 }
 
 /// Those of `count` columns that are not in `own`, ascending and once each.
-pub(super) fn columns_of_others(count: usize, column: impl Fn(usize) -> usize, own: &Range<usize>) -> Result<Vec<u64>> {
+pub(crate) fn columns_of_others(count: usize, column: impl Fn(usize) -> usize, own: &Range<usize>) -> Result<Vec<u64>> {
     let others = || (0..count).map(&column).filter(|j| !own.contains(j));
     let mut found = try_capacity(others().count())?;
     found.extend(others().map(|j| j as u64));
@@ -69,8 +68,8 @@ pub(crate) struct Halo {
     /// Elements that are sent, in the order of the parts of `sends`.
     pub sent: Vec<u32>,
     /// In elements.
-    pub(super) sends: Vec<Part>,
-    pub(super) receives: Vec<Part>,
+    pub(crate) sends: Vec<Part>,
+    pub(crate) receives: Vec<Part>,
 }
 
 impl Halo {
@@ -135,7 +134,7 @@ impl Halo {
 }
 
 /// Parts of arrays with elements of so many bytes.
-pub(super) fn scaled(parts: &[Part], bytes: usize) -> Result<Vec<Part>> {
+pub(crate) fn scaled(parts: &[Part], bytes: usize) -> Result<Vec<Part>> {
     let part = |part: &Part| Part { rank: part.rank, begin: bytes * part.begin, length: bytes * part.length };
     try_collect(parts.iter().map(part))
 }
