@@ -89,12 +89,6 @@ impl Context {
     pub fn set_communicator(&self, communicator: Option<&dyn Communicator>) -> Result<()> {
         let own = match communicator {
             None => None,
-            Some(_) if self.gpu.is_some() => {
-                return fail!(
-                    Unsupported,
-                    "the context is on a GPU, and ranks work on the host in this version; make the context with the device \"host\""
-                );
-            }
             Some(given) => {
                 let (rank, size) = (given.rank(), given.size());
                 if rank >= size {

@@ -433,7 +433,11 @@ unsafe fn solve(
                 );
             }
             // SAFETY: arrays of so many elements, by this function's contract.
-            with_precision!(precision, T => unsafe { vectors::<T>(b, x, len) }.map(|_| ()))?;
+            with_precision!(precision, T => unsafe {
+                if device_vectors::<T>(&state.context, b, x, len)?.is_none() {
+                    vectors::<T>(b, x, len)?;
+                }
+            });
         }
         Ok((guess, len, precision))
     };

@@ -5,7 +5,7 @@ use super::graphs::{Replay, run_captured};
 use super::runtime::{Argument, Kernel, View};
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::ArnoldiBasis;
+use crate::backend::{ArnoldiBasis, Backend};
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 
@@ -44,7 +44,18 @@ pub struct DeviceArnoldiBasis<T> {
     parts: Buffer<f64>,
     /// Staging for transfers from and to the device.
     staged: Vec<f64>,
+    /// Over ranks, what is on the host, where inner products are.
+    known: Known,
     replay: Replay,
+}
+
+/// Size of the basis, the norm of the next vector, and its projections.
+#[derive(Default)]
+struct Known {
+    count: usize,
+    norm: f64,
+    column: Vec<f64>,
+    projections: Vec<f64>,
 }
 
 impl<T: Scalar> DeviceArnoldiBasis<T> {
@@ -74,6 +85,7 @@ impl<T: Scalar> DeviceArnoldiBasis<T> {
             factors: gpu.zeroed(1 + m)?,
             parts: gpu.zeroed(m * part_count(n))?,
             staged: try_vec(1 + m, 0.0)?,
+            known: Known { column: try_vec(m, 0.0)?, projections: try_vec(m, 0.0)?, ..Known::default() },
             replay: Replay::default(),
         })
     }
@@ -88,14 +100,29 @@ impl<T: Scalar> DeviceArnoldiBasis<T> {
     }
 }
 
+/// x += Σ y_i v_i.
+fn add_each<T: Scalar>(gpu: &Gpu, y: &[f64], vectors: &[Buffer<T>], x: &mut Slice<T>) {
+    for (y, v) in y.iter().zip(vectors) {
+        gpu.axpby(T::from_f64(*y), v, T::ONE, x);
+    }
+}
+
 impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     fn begin(&mut self, norm: f64) -> Result<()> {
+        (self.known.count, self.known.norm) = (0, norm);
         self.gpu.write(&[0.0, norm], self.scalars.subslice_mut(0, COLUMN))
     }
 
     fn append(&mut self, w: &Slice<T>) -> Result<()> {
         let n = w.len();
         assert_eq!(n, self.newest.len());
+        if self.gpu.is_distributed() {
+            let newest = &mut self.vectors[self.known.count];
+            self.gpu.axpby(T::from_f64(1.0 / self.known.norm), w, T::ZERO, newest);
+            self.gpu.copy(&**newest, &mut self.newest);
+            self.known.count += 1;
+            return Ok(());
+        }
         let arguments: [&dyn Argument; 5] =
             [&(n as i64), &self.scalars.view(), &self.addresses.view(), &w.view(), &self.newest.view()];
         self.gpu.elementwise(self.kernels.append, n, &arguments)
@@ -109,6 +136,10 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
         if self.stored.is_empty() {
             return Ok(());
         }
+        if self.gpu.is_distributed() {
+            self.gpu.copy(&self.preconditioned, &mut self.stored[self.known.count - 1]);
+            return Ok(());
+        }
         let (n, z) = (self.preconditioned.len(), self.preconditioned.view());
         let arguments: [&dyn Argument; 4] = [&(n as i64), &self.scalars.view(), &self.stored_addresses.view(), &z];
         self.gpu.elementwise(self.kernels.store, n, &arguments)
@@ -117,6 +148,22 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     fn orthogonalise(&mut self, w: &mut Slice<T>) -> Result<()> {
         let (gpu, n, m, count) = (&self.gpu, w.len(), self.vectors.len(), part_count(w.len()));
         assert_eq!(n, self.newest.len());
+        if gpu.is_distributed() {
+            let Known { count, norm, column, projections } = &mut self.known;
+            let vectors = &self.vectors[..*count];
+            column[..*count].fill(0.0);
+            for _ in 0..2 {
+                let projections = &mut projections[..*count];
+                for ((projection, h), v) in projections.iter_mut().zip(&mut *column).zip(vectors) {
+                    let product = gpu.dot(&**v, w);
+                    *h += product;
+                    *projection = -product;
+                }
+                add_each(gpu, projections, vectors, w);
+            }
+            *norm = gpu.norm(w);
+            return Ok(());
+        }
         let (scalars, addresses, parts) = (self.scalars.view(), self.addresses.view(), self.parts.view());
         let projections = self.scalars.subslice(COLUMN + m, m).view();
         for second_pass in [0, 1] {
@@ -129,6 +176,11 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     }
 
     fn read_column(&mut self, column: &mut [f64]) -> Result<f64> {
+        if self.gpu.is_distributed() {
+            self.gpu.status()?;
+            column.copy_from_slice(&self.known.column[..self.known.count]);
+            return Ok(self.known.norm);
+        }
         self.gpu.failed()?;
         let values = &mut self.staged[..1 + column.len()];
         self.gpu.read(self.scalars.subslice(NORM, values.len()), values)?;
@@ -138,6 +190,10 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
 
     fn add_combination(&mut self, y: &[f64], x: &mut Slice<T>) -> Result<()> {
         if y.is_empty() {
+            return Ok(());
+        }
+        if self.gpu.is_distributed() {
+            add_each(&self.gpu, y, if self.stored.is_empty() { &self.vectors } else { &self.stored }, x);
             return Ok(());
         }
         let factors = &mut self.staged[..1 + y.len()];
@@ -151,7 +207,7 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     }
 
     fn iterate(&mut self, capturable: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        if !capturable {
+        if !capturable || self.gpu.is_distributed() {
             return work(self);
         }
         run_captured(self, &self.gpu.clone(), |basis| &mut basis.replay, work)

@@ -6,7 +6,7 @@ use super::product::Epilogue;
 use super::runtime::{Argument, Kernel, View, tag};
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Beta, CgScalars, CgStep, Operator};
+use crate::backend::{Backend, Beta, CgScalars, CgStep, Operator};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::Scalar;
@@ -31,6 +31,8 @@ pub struct DeviceCgStep {
     gpu: Gpu,
     kernels: Kernels,
     scalars: Buffer<f64>,
+    /// Over ranks, the scalars on the host, where inner products are.
+    known: CgScalars,
     /// The address of x in device memory, so that one captured graph serves every x.
     x_address: Buffer<u64>,
     /// The same address, on the host.
@@ -72,7 +74,14 @@ impl DeviceCgStep {
             update_direction_narrow: gpu.kernel("cg_direction_narrow")?,
         };
         let (scalars, x_address) = (gpu.zeroed(SCALARS)?, gpu.zeroed(1)?);
-        Ok(DeviceCgStep { gpu: gpu.clone(), kernels, scalars, x_address, x: 0, replay: Replay::default() })
+        let (known, replay) = (CgScalars::default(), Replay::default());
+        Ok(DeviceCgStep { gpu: gpu.clone(), kernels, scalars, known, x_address, x: 0, replay })
+    }
+
+    /// Copies the scalars of the host to the device.
+    fn store_known(&mut self) -> Result<()> {
+        let CgScalars { zr, zq, previous_zr, beta, pq, alpha, rr } = self.known;
+        self.gpu.write(&[zr, zq, previous_zr, beta, pq, alpha, rr], &mut self.scalars)
     }
 
     /// z·r, z·q and β from `count` partial sums each.
@@ -162,6 +171,20 @@ impl CgStep<Gpu> for DeviceCgStep {
 
     fn dots<T: Scalar>(&mut self, z: &Slice<T>, r: &Slice<T>, beta: Beta<&Slice<T>>) -> Result<()> {
         let (gpu, count) = (&self.gpu, part_count(z.len()));
+        if gpu.is_distributed() {
+            let known = &mut self.known;
+            known.previous_zr = known.zr;
+            known.zr = gpu.dot(z, r);
+            known.beta = match beta {
+                Beta::Zero => 0.0,
+                Beta::Plain => known.zr / known.previous_zr,
+                Beta::Flexible(q) => {
+                    known.zq = gpu.dot(z, q);
+                    -known.alpha * known.zq / known.previous_zr
+                }
+            };
+            return self.store_known();
+        }
         gpu.dot_parts(z, r, &gpu.parts(count))?;
         if let Beta::Flexible(q) = beta {
             gpu.dot_parts(z, q, &gpu.reduction(count, count))?;
@@ -178,6 +201,13 @@ impl CgStep<Gpu> for DeviceCgStep {
 
     fn product<T: Scalar>(&mut self, a: &dyn Operator<Gpu, T>, p: &Slice<T>, q: &mut Slice<T>) -> Result<()> {
         let gpu = &self.gpu;
+        if gpu.is_distributed() {
+            a.apply(T::ONE, p, T::ZERO, q)?;
+            let known = &mut self.known;
+            known.pq = gpu.dot(p, q);
+            known.alpha = if known.zr > 0.0 && known.pq > 0.0 { known.zr / known.pq } else { 0.0 };
+            return self.store_known();
+        }
         let mut count = 0;
         // A callback has no epilogue.
         match a.has_epilogue(1) {
@@ -205,10 +235,17 @@ impl CgStep<Gpu> for DeviceCgStep {
         let arguments: [&dyn Argument; 7] =
             [&(n as i64), &scalars, &p.view(), &q.view(), &x_address, &r.view(), &parts];
         self.gpu.launch_blocks(kernel, count, &arguments)?;
+        if self.gpu.is_distributed() {
+            self.known.rr = self.gpu.dot(r, r);
+            return Ok(());
+        }
         self.compute_rr(count)
     }
 
     fn read_scalars(&mut self) -> Result<CgScalars> {
+        if self.gpu.is_distributed() {
+            return self.gpu.status().map(|()| self.known);
+        }
         self.gpu.failed()?;
         let mut values = [0.0; SCALARS];
         self.gpu.read(&self.scalars, &mut values)?;
@@ -217,7 +254,7 @@ impl CgStep<Gpu> for DeviceCgStep {
     }
 
     fn iterate(&mut self, capturable: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        if !capturable {
+        if !capturable || self.gpu.is_distributed() {
             return work(self);
         }
         run_captured(self, &self.gpu.clone(), |step| &mut step.replay, work)

@@ -107,6 +107,13 @@ impl Csr {
     }
 }
 
+impl Csr {
+    /// The same with so many lanes for each row.
+    pub fn with_lanes(self, lanes: usize) -> Csr {
+        Csr { lanes, ..self }
+    }
+}
+
 /// Bytes of a scalar matrix with values of this format.
 pub(super) fn bytes(rows: usize, entries: usize, storage: Precision) -> usize {
     (rows + 1) * size_of::<i64>() + entries * (size_of::<i32>() + storage.bytes())

@@ -15,6 +15,7 @@ mod csr_export;
 mod csr_import;
 mod dense;
 mod device;
+mod distributed;
 mod driver;
 mod format;
 mod graphs;
@@ -80,6 +81,8 @@ pub(crate) const IS_BUILT: bool = terrace_kernels::ANY;
 pub struct Gpu {
     inner: Arc<Inner>,
     scratch: Arc<Scratch>,
+    /// The ranks that have the other parts of vectors.
+    over: Option<Arc<distributed::OverRanks>>,
 }
 
 struct Inner {
@@ -144,12 +147,12 @@ impl Gpu {
         let access = ReentrantLock::default();
         let inner =
             Arc::new(Inner { runtime, lock: access, vectors, budget, error, caller_stream, capturing, waits, profile });
-        Ok(Gpu { scratch: Scratch::new(&inner)?, inner })
+        Ok(Gpu { scratch: Scratch::new(&inner)?, inner, over: None })
     }
 
     /// The same device with scratch for reductions that no other handle has.
     pub(crate) fn with_own_scratch(&self) -> Result<Gpu> {
-        Ok(Gpu { scratch: Scratch::new(&self.inner)?, inner: Arc::clone(&self.inner) })
+        Ok(Gpu { scratch: Scratch::new(&self.inner)?, ..self.clone() })
     }
 
     /// Trims the pool, and returns the free bytes of the device; `None` where the driver does not know.

@@ -4,6 +4,7 @@ use super::bsr::Bsr;
 use super::csr::Csr;
 use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
+use super::distributed::ReplicatedProduct;
 use super::format::{Format, FormatQuery};
 use super::grid_transfer::{DeviceTransfer, GridTransferProduct};
 use super::multicolour::Multicolour;
@@ -18,6 +19,7 @@ use super::stencil_sweep::StencilSweep;
 use super::to_scalar::to_scalar;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
+use crate::comm::unavailable;
 use crate::error::{Result, try_collect};
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
@@ -182,6 +184,16 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// Refuses Gauss-Seidel over ranks.
+    fn refuse_colours(&self) -> Result<()> {
+        match self.distribution() {
+            Some(_) => unavailable("a smoother that goes through the unknowns one after the other", SMOOTHERS),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A number format, and the storage format of the matrix in it.
 #[derive(Default)]
 pub struct Narrower(Option<(Precision, Format)>);
@@ -212,9 +224,19 @@ impl Gpu {
     }
 }
 
+/// What to use instead of a smoother that is not there over ranks.
+const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
+
 impl StorageFactory for Gpu {
+    fn has_whole_vectors(&self) -> bool {
+        self.distribution().is_none()
+    }
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
-        self.upload(&values)
+        match self.distribution() {
+            Some(over) => self.alone().upload(&values[over.own(values.len())]),
+            None => self.upload(&values),
+        }
     }
 
     fn matrix<S: Number, X: Number, Y: Number>(
@@ -223,6 +245,9 @@ impl StorageFactory for Gpu {
         _: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if let Some(over) = self.distribution() {
+            return self.operator_over(over, &matrix, sums);
+        }
         self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
     }
 
@@ -230,28 +255,41 @@ impl StorageFactory for Gpu {
     fn stencil<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedStencil<S>,
-        _: Sums,
+        sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if let Some(over) = self.distribution() {
+            return self.operator_over(over, &matrix.to_rows()?, sums);
+        }
         self.stencil_operator(&DeviceStencil::upload(self, &matrix)?)
     }
 
     fn grid_transfer<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedTransfer<S>,
-        _: Sums,
+        sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if let Some(over) = self.distribution() {
+            return self.operator_over(over, &matrix.to_rows()?, sums);
+        }
         self.transfer_operator(&DeviceTransfer::upload(self, &matrix)?)
     }
 
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
+        self.refuse_colours()?;
         self.stencil_sweep(DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?)
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
+        if let Some(over) = self.distribution() {
+            let alone = self.alone();
+            let inner = alone.dense_operator(n, alone.upload(&values)?)?;
+            return Ok(Box::new(ReplicatedProduct::new(self, over, n, inner)?));
+        }
         self.dense_operator(n, self.upload(&values)?)
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
+        self.refuse_colours()?;
         let Coloured { inverse, colouring, matrix, .. } = matrix;
         let rows: Vec<i32> = try_collect(colouring.rows.iter().map(|i| *i as i32))?;
         let colouring = DeviceColouring { rows: self.upload(&rows)?, starts: colouring.starts };

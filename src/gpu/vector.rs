@@ -196,6 +196,19 @@ impl Gpu {
         self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&(parts.len() as i64), parts, sum])
     }
 
+    /// The largest of the maxima of blocks in the scratch. Synchronises.
+    pub(super) fn largest_part(&self, count: usize) -> Result<f64> {
+        let result = self.reduction(SCRATCH - 1, 1);
+        self.launch_blocks(self.inner.vectors.max_norm_finish, 1, &[&(count as i64), &self.parts(count), &result])?;
+        self.reduced()
+    }
+
+    /// Stores a maximum in place of that of the first block.
+    pub(super) fn write_part(&self, value: f64) -> Result<()> {
+        // SAFETY: the scratch has elements, is freed with the last handle that has it, and one thread uses it at a time.
+        self.write(&[value], unsafe { Slice::borrowed_mut(self.scratch.address, 1) })
+    }
+
     /// The result of the last reduction. Synchronises.
     fn reduced(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
@@ -262,7 +275,24 @@ impl Backend for Gpu {
     }
 
     fn status(&self) -> Result<()> {
-        self.failed()
+        self.failed()?;
+        self.distribution().map_or(Ok(()), |over| over.ranks.status())
+    }
+
+    fn is_distributed(&self) -> bool {
+        self.over.is_some()
+    }
+
+    fn local(&self, n: usize) -> usize {
+        self.distribution().map_or(n, |over| over.own(n).len())
+    }
+
+    fn whole(&self, n: usize) -> usize {
+        self.distribution().map_or(n, |over| over.rows())
+    }
+
+    fn any(&self, here: bool) -> bool {
+        self.distribution().map_or(here, |over| over.any(here))
     }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Buffer<T>> {
@@ -325,6 +355,7 @@ impl Backend for Gpu {
     ) -> Option<f64> {
         assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
         if x.is_empty() {
+            self.keep(self.distribution().map_or(Ok(()), |over| self.largest_of_all(over, 0)));
             return None;
         }
         let kernel = of::<T>(&self.inner.vectors.convert_into_range);
@@ -335,7 +366,8 @@ impl Backend for Gpu {
         let first = self.launch_blocks(kernel, count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
         let correct =
             || self.correct_range::<T>(count, (&n, &shift, &scaled, &d), x, (format, y), (parts, range, factor));
-        self.keep(first.and_then(|()| correct()));
+        let over_all = || self.distribution().map_or(Ok(()), |over| self.largest_of_all(over, count));
+        self.keep(first.and_then(|()| over_all()).and_then(|()| correct()));
         None
     }
 
@@ -352,11 +384,15 @@ impl Backend for Gpu {
     }
 
     fn max_norm<T: Number>(&self, x: &Slice<T>) -> f64 {
-        self.or_nan(self.device_max_norm(x))
+        let here = self.or_nan(self.device_max_norm(x));
+        self.distribution().map_or(here, |over| over.max(here))
     }
 
     fn dot<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
-        self.or_nan(self.inner_product(x, y))
+        match &self.over {
+            Some(ranks) => self.or_nan(self.dot_over(ranks, x, y)),
+            None => self.or_nan(self.inner_product(x, y)),
+        }
     }
 
     fn sweep<V: Number, S: Number>(

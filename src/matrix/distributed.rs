@@ -35,6 +35,8 @@ pub(crate) struct DistributedRows {
     pub halo: Arc<Halo>,
     first: usize,
     ghosts: Vec<u64>,
+    /// Entries of the rows of all ranks.
+    pub entries: usize,
 }
 
 impl DistributedRows {
@@ -140,7 +142,8 @@ impl Matrix {
                 Error::new(error.status, message)
             };
             let mut matrix = ranks.agree(made.map_err(where_from))?;
-            matrix.distributed = Some(Arc::new(DistributedRows { halo: Arc::new(halo), first, ghosts }));
+            let entries = ranks.reduce(matrix.entries() as i64, Reduction::Sum)? as usize;
+            matrix.distributed = Some(Arc::new(DistributedRows { halo: Arc::new(halo), first, ghosts, entries }));
             Ok(matrix)
         })
     }

@@ -54,6 +54,12 @@ impl MatrixBackend for Gpu {
     type Narrower = Narrower;
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
+        if let Some(rows) = matrix.over_ranks() {
+            return with_precision!(matrix.precision(), I => {
+                let whole = (rows.over().rows(), rows.entries);
+                self.local_operator(Arc::clone(&rows.halo), &matrix.shared::<I>()?, whole, Sums::Wide)
+            });
+        }
         with_precision!(matrix.precision(), I => {
             if let Some(stencil) = matrix.device_stencil::<I>(self)? {
                 return self.stencil_operator(&stencil);
@@ -70,6 +76,9 @@ impl MatrixBackend for Gpu {
         matrix: &Matrix,
         earlier: &mut Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        if matrix.over_ranks().is_some() {
+            return Ok(None);
+        }
         self.begin_step(None, "operator");
         with_precision!(matrix.precision(), I => {
             if let Some(stencil) = matrix.device_stencil::<I>(self)? {

@@ -159,6 +159,10 @@ impl Inverse {
     /// As [`Preconditioner::narrow`].
     fn gpu_narrow<T: Scalar>(&mut self) -> Option<&mut dyn NarrowPreconditioner<Gpu, T>> {
         let Levels::Gpu(levels) = &mut self.built.levels else { return None };
+        // Over ranks inner products are not part of the step.
+        if levels.gpu.is_distributed() {
+            return None;
+        }
         let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.narrow_vectors(), Ok(Some(_)));
         has_own.then_some(levels)
     }

@@ -5,7 +5,7 @@ use super::{Method, fsai, jacobi};
 use crate::amg::hierarchy::{Builder, Built, SetupData, SetupOn};
 use crate::backend::Backend;
 use crate::backend::fsai::FsaiFactor;
-use crate::comm::Distribution;
+use crate::comm::{Distribution, unavailable};
 use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu};
 use crate::host::Host;
@@ -24,6 +24,19 @@ pub(super) fn build(
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
     let mut placed = match context.gpu() {
+        Some(gpu) if gpu::IS_BUILT && over.is_some() => {
+            let Some((over, is_divided)) = over else { unreachable!("it was there") };
+            if builder.config.text("amg.setup") == "device" {
+                return unavailable("amg.setup \"device\"", "use \"host\" or \"auto\": set-up runs on the host");
+            }
+            let host = if is_divided { host.dividing(over) } else { host };
+            let to = gpu.over(over)?;
+            let reason = Some("ranks set up there".to_string());
+            let (built, fsai) = build_on(method, builder, &host, &to, data, reason)?;
+            let Built { top, plan, data, renewal, phases, place } = built;
+            let levels = Levels::Gpu(OnGpu::new(&to, top));
+            Placed { levels, multivectors: None, plan, data, renewal, phases, place, fsai }
+        }
         Some(gpu) if gpu::IS_BUILT => {
             let (built, fsai) = match objection(method, builder)? {
                 None => build_on(method, builder, gpu, gpu, data, None)?,

@@ -59,7 +59,7 @@ impl OnGpu {
             };
             Ok(())
         };
-        if capturable { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
+        if capturable && !gpu.is_distributed() { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
     }
 
     /// The level where the last application, which computed x from b, became not finite. `None` where x is finite or b is not.

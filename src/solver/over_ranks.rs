@@ -3,14 +3,17 @@
 use super::parts::{Engine, Parts};
 use super::solve::{check_lengths, right_hand_sides};
 use super::solves::Solves;
+use super::user::SolverBackend;
 use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
-use crate::comm::{Reduction, unavailable};
+use crate::backend::Backend;
+use crate::comm::{Ranks, Reduction, unavailable};
 use crate::config::Config;
 use crate::context::LogLevel;
 use crate::error::{Result, Status, fail};
+use crate::gpu::{self, Staging};
 use crate::hash::hash;
 use crate::host::Host;
-use crate::matrix::{DistributedRows, Matrix, MatrixBackend};
+use crate::matrix::{DistributedRows, Matrix};
 use crate::preconditioner::defaults::{THETA, divided};
 use crate::preconditioner::{Inverse, Method};
 use crate::report::RanksReport;
@@ -79,7 +82,12 @@ impl Solver {
         let config = &self.config;
         config.check_device(self.context.device())?;
         if self.context.gpu().is_some() {
-            return unavailable("a context on a GPU", "make the context with the device \"host\"");
+            if config.text("solver.type") == "bicgstab" {
+                return unavailable("solver.type \"bicgstab\" on a GPU", "use \"gmres\", or the device \"host\"");
+            }
+            if config.text("solver.null_space") != "none" {
+                return unavailable("solver.null_space on a GPU", "use the device \"host\"");
+            }
         }
         if self.operator.is_some() || self.preconditioner.is_some() || self.preconditioner_matrix.is_some() {
             return unavailable(
@@ -129,10 +137,19 @@ impl Solver {
         let changes = ranks.agree(matrix.changes(&self.context))?;
         self.effective = self.effective_over_ranks(matrix, rows)?;
         let mut inverse = self.inverse_over_ranks(matrix, rows)?;
-        let host = Host::new(&self.context).over(over);
         let local = matrix.rows();
-        let engine = self.engine(&host, self.precision(), Some(matrix), &mut inverse, local);
-        let engine = BackendEngine::Host(ranks.settle(engine)?);
+        let engine = match self.context.gpu() {
+            Some(gpu) => {
+                let gpu = ranks.agree(gpu.over(over))?;
+                let engine = self.engine(&gpu, self.precision(), Some(matrix), &mut inverse, local);
+                BackendEngine::Gpu(ranks.settle(engine)?, Staging::default())
+            }
+            None => {
+                let host = Host::new(&self.context).over(over);
+                let engine = self.engine(&host, self.precision(), Some(matrix), &mut inverse, local);
+                BackendEngine::Host(ranks.settle(engine)?)
+            }
+        };
         Ok(State {
             matrix: Some(Arc::clone(matrix)),
             scaled: None,
@@ -224,37 +241,73 @@ impl Solver {
         let Some(rows) = matrix.over_ranks() else { unreachable!("the matrix is over ranks") };
         let ranks = &rows.over().ranks;
         ranks.run(|| {
-            let checked = self.check_solve_over_ranks(matrix, b, x);
-            ranks.agree(checked)?;
-            let given = ranks.reduce(i64::from(guess == Guess::Given), Reduction::Max)? != 0;
-            if given != (guess == Guess::Given) {
-                // Zeros are a guess like any other.
+            let agreed = self.begin_solve::<T>(matrix, ranks, (b.len(), x.len()), guess)?;
+            if agreed != guess {
                 x.fill(T::ZERO);
             }
-            let guess = if given { Guess::Given } else { Guess::Zero };
             let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-            let result = self.solve_with(&mut state, b, x, guess);
+            let result = self.solve_with(&mut state, b, x, agreed);
             self.state = Some(state);
             result
         })
     }
 
+    /// The same for vectors in the memory of the context's GPU.
+    pub(super) fn solve_on_device_over_ranks<T: Scalar>(
+        &mut self,
+        matrix: &Arc<Matrix>,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        let Some(rows) = matrix.over_ranks() else { unreachable!("the matrix is over ranks") };
+        let ranks = &rows.over().ranks;
+        ranks.run(|| {
+            let agreed = self.begin_solve::<T>(matrix, ranks, (b.len(), x.len()), guess)?;
+            if let Some(gpu) = self.context.gpu().filter(|_| agreed != guess) {
+                gpu.fill(T::ZERO, x);
+            }
+            let Some(mut state) = self.state.take() else { unreachable!("it was there") };
+            let result = self.solve_on_device_with(&mut state, b, x, agreed);
+            self.state = Some(state);
+            result
+        })
+    }
+
+    /// Collective: checks a solve with vectors of these lengths. Returns the guess of all ranks; where it is another than
+    /// that of this rank, it is zeros, a guess like any other.
+    fn begin_solve<T: Scalar>(
+        &mut self,
+        matrix: &Arc<Matrix>,
+        ranks: &Ranks,
+        lengths: (usize, usize),
+        guess: Guess,
+    ) -> Result<Guess> {
+        let checked = self.check_solve_over_ranks::<T>(matrix, lengths);
+        ranks.agree(checked)?;
+        let given = ranks.reduce(i64::from(guess == Guess::Given), Reduction::Max)? != 0;
+        Ok(if given { Guess::Given } else { Guess::Zero })
+    }
+
     /// What this rank can tell by itself. Takes over values of the matrix that have changed.
-    fn check_solve_over_ranks<T: Scalar>(&mut self, matrix: &Arc<Matrix>, b: &[T], x: &[T]) -> Result<()> {
+    fn check_solve_over_ranks<T: Scalar>(&mut self, matrix: &Arc<Matrix>, (b, x): (usize, usize)) -> Result<()> {
         let Some(state) = &self.state else { unreachable!("it has the matrix") };
         let n = state.rows;
-        check_lengths(n, b.len(), x.len())?;
-        if b.len() < n {
+        check_lengths(n, b, x)?;
+        if b < n {
             return fail!(SizeMismatch, "b and x have no elements; each must have {n}");
         }
-        if right_hand_sides(n, b.len()) > 1 {
+        if right_hand_sides(n, b) > 1 {
             return unavailable("a solve for several right-hand sides", "call solve for one after the other");
         }
         match &state.engine {
             BackendEngine::Host(Engine::F64(parts)) if T::PRECISION == Precision::F64 || parts.converts => {}
             BackendEngine::Host(Engine::F32(_)) if T::PRECISION == Precision::F32 => {}
+            BackendEngine::Gpu(Engine::F64(parts), _) if T::PRECISION == Precision::F64 || parts.converts => {}
+            BackendEngine::Gpu(Engine::F32(_), _) if T::PRECISION == Precision::F32 => {}
             BackendEngine::Host(engine) => engine.refuse::<T>().map(|_| ())?,
-            _ => unreachable!("ranks work on the host"),
+            BackendEngine::Gpu(engine, _) => engine.refuse::<T>().map(|_| ())?,
+            BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
         }
         let changes = matrix.changes(&self.context)?;
         if changes == state.changes {
@@ -265,7 +318,9 @@ impl Solver {
         let renewed = match &mut state.engine {
             BackendEngine::Host(Engine::F64(parts)) => self.renew_over_ranks(matrix, parts),
             BackendEngine::Host(Engine::F32(parts)) => self.renew_over_ranks(matrix, parts),
-            _ => unreachable!("ranks work on the host"),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew_over_ranks(matrix, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew_over_ranks(matrix, parts),
+            BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
         };
         if renewed.is_ok() {
             state.changes = changes;
@@ -275,7 +330,7 @@ impl Solver {
     }
 
     /// The operator for new values. Nothing of it is collective: other ranks may have no new ones.
-    fn renew_over_ranks<T: Scalar>(&self, matrix: &Matrix, parts: &mut Parts<Host, T>) -> Result<()> {
+    fn renew_over_ranks<B: SolverBackend, T: Scalar>(&self, matrix: &Matrix, parts: &mut Parts<B, T>) -> Result<()> {
         parts.operator = parts.backend.matrix_operator(matrix)?.into();
         parts.method.discard_graph();
         Ok(())

@@ -59,6 +59,9 @@ impl Solver {
         x: &mut gpu::Slice<T>,
         guess: Guess,
     ) -> Result<Status> {
+        if let Some(matrix) = self.matrix_over_ranks() {
+            return self.solve_on_device_over_ranks(&matrix, b, x, guess);
+        }
         self.take_over_changes()?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_on_device_with(&mut state, b, x, guess);
@@ -108,7 +111,7 @@ impl Solver {
         }
     }
 
-    fn solve_on_device_with<T: Scalar>(
+    pub(super) fn solve_on_device_with<T: Scalar>(
         &mut self,
         state: &mut State,
         b: &gpu::Slice<T>,

@@ -10,6 +10,7 @@ mod diagonals;
 mod graph;
 mod grid_transfer;
 mod near_null_space;
+mod own_rows;
 mod stencil;
 pub(crate) mod transpose;
 mod validate;
@@ -20,6 +21,7 @@ pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
 pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
+pub(crate) use own_rows::own_rows;
 pub use stencil::{EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
 pub use validate::{DiagonalDefect, validate, validate_values};
 

@@ -163,7 +163,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         if !B::HAS_IMMEDIATE_REDUCTIONS
             && let Some(range) = range
         {
-            let (wide, factor) = (self.to.zeros(coarse_rows)?, self.to.range_factor()?);
+            let (wide, factor) = (self.to.zeros(self.to.local(coarse_rows))?, self.to.range_factor()?);
             let transfers = self.transfers::<V, V::Wide>(level, storage)?;
             return Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }));
         }

@@ -3,11 +3,11 @@
 
 use crate::backend::{Backend, Operator};
 use crate::comm::halo::VALUES;
-use crate::comm::{Distribution, Halo, LocalColumns, Part, bytes, bytes_mut};
+use crate::comm::{Distribution, Halo, Part, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::host::{Host, spmv};
 use crate::scalar::{Number, Precision, Sums};
-use crate::sparse::{Block, Csr, CsrView, SharedCsr};
+use crate::sparse::{self, Block, Csr, CsrView, SharedCsr};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
@@ -44,35 +44,12 @@ pub(crate) fn own_rows<S: Number, X: Number, Y: Number>(
     matrix: &SharedCsr<S>,
     sums: Sums,
 ) -> Result<DistributedMatrix<S, X, Y>> {
-    let local = || {
-        let scalar = match matrix.structure.block {
-            Block::SCALAR => None,
-            _ => Some(matrix.view().to_scalar()?),
-        };
-        let all = scalar.as_ref().map_or(matrix.view(), Csr::view);
-        let (rows, starts) = (over.own(all.rows), over.starts(all.cols)?);
-        let own = all.some_rows(rows);
-        let (first, end) = match own.rows {
-            0 => (0, 0),
-            n => (own.row_range(0).start, own.row_range(n - 1).end),
-        };
-        let of_rank = starts[over.ranks.rank()]..starts[over.ranks.rank() + 1];
-        let LocalColumns { columns, ghosts, below } = LocalColumns::new(end - first, |k| all.col(first + k), &of_rank)?;
-        let mut offsets = try_capacity(own.rows + 1)?;
-        offsets.push(0);
-        offsets.extend((0..own.rows).map(|i| (own.row_range(i).end - first) as i64));
-        let mut local =
-            Csr::<S>::with_pattern(own.rows, of_rank.len() + ghosts.len(), Block::SCALAR, offsets, columns)?;
-        local.values.copy_from_slice(&all.values[first..end]);
-        Ok((local.into_shared(), starts, ghosts, below))
-    };
-    let (local, starts, ghosts, below) = over.ranks.agree(local())?;
-    let halo = Halo::new(over, &starts, &ghosts, below)?;
+    let (local, halo) = sparse::own_rows(over, matrix)?;
     over.ranks.agree(DistributedMatrix::new(host, Arc::new(halo), local, sums))
 }
 
 impl<S: Number, X: Number, Y: Number> DistributedMatrix<S, X, Y> {
-    /// The rows of this rank, whose columns are numbered as [`LocalColumns`] does.
+    /// The rows of this rank, whose columns are numbered as [`crate::comm::LocalColumns`] does.
     pub fn new(host: &Host, halo: Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Self> {
         let a = matrix.view();
         let own = halo.below..halo.below + halo.own;
