@@ -261,6 +261,19 @@ pub trait StorageFactory: Backend {
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Self, V>>>;
 }
 
+/// What one of several ranks has of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnPart {
+    /// Rows.
+    pub rows: usize,
+    /// Stored values.
+    pub nonzeros: usize,
+    /// Bytes that it receives for a product.
+    pub received: usize,
+    /// Ranks that it receives them from.
+    pub neighbours: usize,
+}
+
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.
 pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     /// Length of the result.
@@ -291,6 +304,10 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     /// Whether a product can be captured in a graph; not that of a callback.
     fn is_capturable(&self) -> bool {
         true
+    }
+    /// What this rank has of a matrix over ranks.
+    fn own_part(&self) -> Option<OwnPart> {
+        None
     }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;

@@ -1,5 +1,6 @@
 //! Report of set-up and solve: a snapshot, read by key. The C ABI, JSON and the printed summary use one table.
 
+use crate::backend::OwnPart;
 use crate::comm::Spread;
 use crate::context::Context;
 use crate::error::Status;
@@ -35,6 +36,8 @@ pub struct LevelReport {
     pub post_sweeps: usize,
     /// Reason for the number formats, if the options left them open; else empty.
     pub precision_reason: String,
+    /// What this rank has of the matrix, where it is over ranks.
+    pub part: Option<OwnPart>,
 }
 
 /// One right-hand side of a solve.
@@ -214,6 +217,30 @@ pub struct RanksReport {
     pub neighbours: Spread,
     /// Bytes that the library holds on each.
     pub bytes: Spread,
+    /// The levels.
+    pub levels: Vec<LevelSpread>,
+}
+
+/// How a level is spread over ranks.
+#[derive(Clone, Debug, Default)]
+pub struct LevelSpread {
+    /// Rows of each rank.
+    pub rows: Spread,
+    /// Stored values of the matrix.
+    pub nonzeros: Spread,
+    /// Bytes that it receives for a product with the matrix.
+    pub received: Spread,
+    /// Ranks that it receives them from.
+    pub neighbours: Spread,
+    /// Bytes that the library holds for the level.
+    pub bytes: Spread,
+}
+
+impl Report {
+    /// How a level is spread over ranks; zeros without ranks.
+    fn spread(&self, level: usize) -> LevelSpread {
+        self.ranks.as_ref().and_then(|ranks| ranks.levels.get(level)).cloned().unwrap_or_default()
+    }
 }
 
 /// What the index of a fact counts.
@@ -327,6 +354,21 @@ facts! {
     "smoother_precision", Level, "storage of the smoother's data", |r, i| Text(r.levels[i].smoother_precision.name().to_string());
     "precision_reason", Level, "why the formats are what they are, where the options left them open; else empty", |r, i| Text(r.levels[i].precision_reason.clone());
     "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());
+    "level_rank_rows_min", Level, "the least on a rank of the rows of the level; 0 without ranks", |r, i| Int(r.spread(i).rows.min);
+    "level_rank_rows_mean", Level, "the mean over ranks of the rows of the level; 0 without ranks", |r, i| Real(r.spread(i).rows.mean);
+    "level_rank_rows_max", Level, "the most on a rank of the rows of the level; 0 without ranks", |r, i| Int(r.spread(i).rows.max);
+    "level_rank_nonzeros_min", Level, "the least on a rank of the stored values of its rows of the matrix; 0 without ranks", |r, i| Int(r.spread(i).nonzeros.min);
+    "level_rank_nonzeros_mean", Level, "the mean over ranks of the stored values of its rows of the matrix; 0 without ranks", |r, i| Real(r.spread(i).nonzeros.mean);
+    "level_rank_nonzeros_max", Level, "the most on a rank of the stored values of its rows of the matrix; 0 without ranks", |r, i| Int(r.spread(i).nonzeros.max);
+    "level_rank_received_bytes_min", Level, "the least on a rank of the bytes that it receives for a product with the matrix of the level; 0 without ranks", |r, i| Int(r.spread(i).received.min);
+    "level_rank_received_bytes_mean", Level, "the mean over ranks of the bytes that it receives for a product with the matrix of the level; 0 without ranks", |r, i| Real(r.spread(i).received.mean);
+    "level_rank_received_bytes_max", Level, "the most on a rank of the bytes that it receives for a product with the matrix of the level; 0 without ranks", |r, i| Int(r.spread(i).received.max);
+    "level_rank_neighbours_min", Level, "the least on a rank of the ranks that it receives them from; 0 without ranks", |r, i| Int(r.spread(i).neighbours.min);
+    "level_rank_neighbours_mean", Level, "the mean over ranks of the ranks that it receives them from; 0 without ranks", |r, i| Real(r.spread(i).neighbours.mean);
+    "level_rank_neighbours_max", Level, "the most on a rank of the ranks that it receives them from; 0 without ranks", |r, i| Int(r.spread(i).neighbours.max);
+    "level_rank_bytes_min", Level, "the least on a rank of the bytes that the library holds for the level there; 0 without ranks", |r, i| Int(r.spread(i).bytes.min);
+    "level_rank_bytes_mean", Level, "the mean over ranks of the bytes that the library holds for the level there; 0 without ranks", |r, i| Real(r.spread(i).bytes.mean);
+    "level_rank_bytes_max", Level, "the most on a rank of the bytes that the library holds for the level there; 0 without ranks", |r, i| Int(r.spread(i).bytes.max);
     "pre_sweeps", Level, "sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised", |r, i| Int(r.levels[i].pre_sweeps as i64);
     "post_sweeps", Level, "sweeps after the coarse correction, or the second half", |r, i| Int(r.levels[i].post_sweeps as i64);
 }

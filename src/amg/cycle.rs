@@ -185,6 +185,7 @@ impl<B: Backend, V: Number> Level<B, V> {
             pre_sweeps,
             post_sweeps,
             precision_reason: String::new(),
+            part: self.a.own_part(),
         });
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);

@@ -146,11 +146,11 @@ pub unsafe extern "C" fn terrace_threads_communicator(size: i32, ranks: *mut ter
 /// Makes a context that of one rank of a communicator. Collective: every rank calls it. What is made from the context later may be spread over
 /// the ranks.
 ///
-/// - `context`: not NULL, on the host.
+/// - `context`: not NULL. On a GPU the host sets up, and the device solves; ranks may share a device.
 /// - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
 ///
 /// Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
-/// `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a context on a GPU), `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
+/// `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
 /// thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_set_communicator(

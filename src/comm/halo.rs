@@ -122,6 +122,11 @@ impl Halo {
         Ok((scaled(&self.sends, bytes)?, scaled(&self.receives, bytes)?))
     }
 
+    /// Bytes that come for elements of so many bytes.
+    pub fn received(&self, bytes: usize) -> usize {
+        bytes * self.ghosts
+    }
+
     /// Ranks that elements come from.
     pub fn neighbours(&self) -> usize {
         self.receives.len()

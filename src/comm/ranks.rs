@@ -2,7 +2,7 @@
 //! agree.
 
 use super::{Communicator, Reduction, bytes, bytes_mut};
-use crate::error::{Class, Error, Result, Status, fail, try_vec};
+use crate::error::{Class, Error, Result, Status, fail, try_collect, try_copy, try_vec};
 use crate::scalar::Element;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
@@ -72,14 +72,15 @@ impl Ranks {
     }
 
     /// Smallest, mean and largest of some numbers of each rank.
-    pub fn spreads<const N: usize>(&self, numbers: [i64; N]) -> Result<[Spread; N]> {
+    pub fn spreads(&self, numbers: &[i64]) -> Result<Vec<Spread>> {
         let reduce = |reduction| {
-            let mut numbers = numbers;
+            let mut numbers = try_copy(numbers)?;
             self.communicator.all_reduce(&mut numbers, reduction).map(|()| numbers)
         };
         let (min, sum, max) = (reduce(Reduction::Min)?, reduce(Reduction::Sum)?, reduce(Reduction::Max)?);
         let mean = |sum: i64| sum as f64 / self.size() as f64;
-        Ok(std::array::from_fn(|k| Spread { min: min[k], mean: mean(sum[k]), max: max[k] }))
+        let spread = |k: usize| Spread { min: min[k], mean: mean(sum[k]), max: max[k] };
+        try_collect((0..numbers.len()).map(spread))
     }
 
     /// Arrays of the same length of all ranks, one after the other, into `all`.

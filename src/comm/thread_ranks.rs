@@ -277,7 +277,7 @@ mod tests {
                 let mut numbers = [c.rank() as i64, -(c.rank() as i64)];
                 c.all_reduce(&mut numbers, Reduction::Sum).unwrap();
                 let ranks = Ranks::new(c);
-                (all, numbers, ranks.spreads([3 * ranks.rank() as i64]).unwrap()[0])
+                (all, numbers, ranks.spreads(&[3 * ranks.rank() as i64]).unwrap()[0])
             });
             let all: Vec<u8> = (0..size).flat_map(|rank| vec![rank as u8; rank]).collect();
             let sum = (size * (size - 1) / 2) as i64;

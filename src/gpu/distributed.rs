@@ -11,7 +11,7 @@ use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, OwnPart};
 use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, Reduction, ReproducibleSum, bytes, bytes_mut};
 use crate::error::{Result, try_collect, try_vec};
@@ -103,7 +103,7 @@ impl Gpu {
             true => operator(RoundedSums::new(&alone, a, precisions)?),
             false => operator(Csr::new(&alone, a, precisions)?.with_lanes(lanes(entries, rows))),
         };
-        Ok(Box::new(DistributedProduct::new(&alone, halo, inner)?))
+        Ok(Box::new(DistributedProduct::new(&alone, halo, inner, local.view().nnz())?))
     }
 
     /// As [`Backend::convert_into_range`] in the max norm over all ranks, where `first` stores those of blocks. Synchronises.
@@ -124,6 +124,8 @@ struct DistributedProduct<X: Number, Y: Number> {
     halo: Arc<Halo>,
     /// On x with the elements of other ranks.
     inner: Box<dyn Operator<Gpu, X, Y>>,
+    /// Entries of its rows.
+    entries: usize,
     /// Elements that are sent.
     sent: Buffer<i32>,
     pack: Kernel,
@@ -142,7 +144,12 @@ struct Work<X> {
 }
 
 impl<X: Number, Y: Number> DistributedProduct<X, Y> {
-    fn new(gpu: &Gpu, halo: Arc<Halo>, inner: Box<dyn Operator<Gpu, X, Y>>) -> Result<DistributedProduct<X, Y>> {
+    fn new(
+        gpu: &Gpu,
+        halo: Arc<Halo>,
+        inner: Box<dyn Operator<Gpu, X, Y>>,
+        entries: usize,
+    ) -> Result<DistributedProduct<X, Y>> {
         let sent = gpu.upload(&try_collect(halo.sent.iter().map(|i| *i as i32))?)?;
         let pack = gpu.kernel(&format!("pack_{}", X::PRECISION.name()))?;
         let (sends, receives) = halo.messages(size_of::<X>())?;
@@ -153,7 +160,7 @@ impl<X: Number, Y: Number> DistributedProduct<X, Y> {
             incoming: try_vec(halo.ghosts, X::ZERO)?,
         };
         let (gpu, work) = (gpu.clone(), Mutex::new(work));
-        Ok(DistributedProduct { gpu, halo, inner, sent, pack, sends, receives, work })
+        Ok(DistributedProduct { gpu, halo, inner, entries, sent, pack, sends, receives, work })
     }
 
     /// Runs `multiply` on x with the elements of other ranks. The part of this rank is copied while messages are under way.
@@ -208,6 +215,12 @@ impl<X: Number, Y: Number> Operator<Gpu, X, Y> for DistributedProduct<X, Y> {
 
     fn is_capturable(&self) -> bool {
         false
+    }
+
+    fn own_part(&self) -> Option<OwnPart> {
+        let halo = &self.halo;
+        let (received, neighbours) = (halo.received(size_of::<X>()), halo.neighbours());
+        Some(OwnPart { rows: self.rows(), nonzeros: self.entries, received, neighbours })
     }
 
     fn bytes(&self) -> usize {

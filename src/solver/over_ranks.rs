@@ -5,18 +5,18 @@ use super::solve::{check_lengths, right_hand_sides};
 use super::solves::Solves;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
-use crate::backend::Backend;
-use crate::comm::{Ranks, Reduction, unavailable};
+use crate::backend::{Backend, OwnPart};
+use crate::comm::{Ranks, Reduction, Spread, unavailable};
 use crate::config::Config;
 use crate::context::LogLevel;
-use crate::error::{Result, Status, fail};
+use crate::error::{Result, Status, fail, try_capacity, try_collect};
 use crate::gpu::{self, Staging};
 use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::{DistributedRows, Matrix};
 use crate::preconditioner::defaults::{THETA, divided};
 use crate::preconditioner::{Inverse, Method};
-use crate::report::RanksReport;
+use crate::report::{LevelSpread, RanksReport};
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
 
@@ -70,11 +70,27 @@ impl Solver {
     /// Collective: how the matrix, and what set-up holds, are spread over the ranks.
     fn spread(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<RanksReport> {
         let ranks = &rows.over().ranks;
-        let bytes = ranks.agree(self.own_report())?.bytes;
+        let report = ranks.agree(self.own_report())?;
         let halo = &rows.halo;
-        let own = [matrix.rows(), matrix.entries(), halo.ghosts, halo.neighbours(), bytes].map(|number| number as i64);
-        let [rows, nonzeros, halo, neighbours, bytes] = ranks.spreads(own)?;
-        Ok(RanksReport { count: ranks.size(), rows, nonzeros, halo, neighbours, bytes })
+        let whole = [matrix.rows(), matrix.entries(), halo.ghosts, halo.neighbours(), report.bytes];
+        let mut own = ranks.agree(try_capacity(whole.len() * (1 + report.levels.len())))?;
+        own.extend(whole.map(|number| number as i64));
+        for level in &report.levels {
+            let OwnPart { rows, nonzeros, received, neighbours } = level.part.unwrap_or_default();
+            own.extend([rows, nonzeros, received, neighbours, level.bytes].map(|number| number as i64));
+        }
+        let spreads = ranks.spreads(&own)?;
+        let mut spreads = spreads.chunks_exact(whole.len()).map(|of| [of[0], of[1], of[2], of[3], of[4]]);
+        let [rows, nonzeros, halo, neighbours, bytes] = spreads.next().unwrap_or_default();
+        let level = |[rows, nonzeros, received, neighbours, bytes]: [Spread; 5]| LevelSpread {
+            rows,
+            nonzeros,
+            received,
+            neighbours,
+            bytes,
+        };
+        let levels = try_collect(spreads.map(level))?;
+        Ok(RanksReport { count: ranks.size(), rows, nonzeros, halo, neighbours, bytes, levels })
     }
 
     /// What this rank can tell by itself.

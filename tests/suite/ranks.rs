@@ -399,9 +399,18 @@ fn near_null_spaces_and_functions_are_given_by_each_rank() {
         for size in [2, 5] {
             let (other, there) = solve(&evenly(a.rows, size), functions);
             assert!(other == x, "{size} {functions}");
-            let ranks = there.ranks.unwrap();
+            let ranks = there.ranks.clone().unwrap();
             assert_eq!((ranks.count, ranks.rows.mean), (size, a.rows as f64 / size as f64));
             assert!(ranks.halo.min > 0 && ranks.neighbours.max <= 4 && ranks.bytes.min > 0);
+            assert_eq!(ranks.levels.len(), there.levels.len());
+            for (spread, level) in ranks.levels.iter().zip(&there.levels) {
+                assert_eq!(spread.rows.mean * size as f64, level.rows as f64);
+                assert_eq!(spread.nonzeros.mean * size as f64, level.nonzeros as f64);
+            }
+            let finest = &ranks.levels[0];
+            let found = there.fact("level_rank_received_bytes_max", 0);
+            assert_eq!(found, Some(terrace::report::Fact::Int(8 * ranks.halo.max)));
+            assert_eq!((finest.neighbours.min, finest.neighbours.max), (ranks.neighbours.min, ranks.neighbours.max));
         }
     }
     // Where nodes are not cut, set-up is divided.

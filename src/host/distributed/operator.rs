@@ -1,7 +1,7 @@
 //! The rows of this rank as an operator. All rows are multiplied while messages are under way, and those with columns of
 //! other ranks again after it: they are few, and a matrix that is not cut needs no copy.
 
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, OwnPart};
 use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_vec};
@@ -131,6 +131,12 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for DistributedMatrix
         self.product(x, Some(b), r, |a, b, x, r| {
             spmv::residual_with(&a, b.unwrap_or_default(), x, r, self.sums);
         })
+    }
+
+    fn own_part(&self) -> Option<OwnPart> {
+        let (a, halo) = (self.all.view(), &self.halo);
+        let (received, neighbours) = (halo.received(size_of::<X>()), halo.neighbours());
+        Some(OwnPart { rows: a.rows, nonzeros: a.nnz(), received, neighbours })
     }
 
     fn bytes(&self) -> usize {
