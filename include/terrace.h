@@ -91,6 +91,21 @@
  *   smoother_precision             storage of the smoother's data
  *   precision_reason               why the formats are what they are, where the options left them open; else empty
  *   smoother                       smoother, or solver of the coarsest level
+ *   level_rank_rows_min            the least on a rank of the rows of the level; 0 without ranks
+ *   level_rank_rows_mean           the mean over ranks of the rows of the level; 0 without ranks
+ *   level_rank_rows_max            the most on a rank of the rows of the level; 0 without ranks
+ *   level_rank_nonzeros_min        the least on a rank of the stored values of its rows of the matrix; 0 without ranks
+ *   level_rank_nonzeros_mean       the mean over ranks of the stored values of its rows of the matrix; 0 without ranks
+ *   level_rank_nonzeros_max        the most on a rank of the stored values of its rows of the matrix; 0 without ranks
+ *   level_rank_received_bytes_min  the least on a rank of the bytes that it receives for a product with the matrix of the level; 0 without ranks
+ *   level_rank_received_bytes_mean the mean over ranks of the bytes that it receives for a product with the matrix of the level; 0 without ranks
+ *   level_rank_received_bytes_max  the most on a rank of the bytes that it receives for a product with the matrix of the level; 0 without ranks
+ *   level_rank_neighbours_min      the least on a rank of the ranks that it receives them from; 0 without ranks
+ *   level_rank_neighbours_mean     the mean over ranks of the ranks that it receives them from; 0 without ranks
+ *   level_rank_neighbours_max      the most on a rank of the ranks that it receives them from; 0 without ranks
+ *   level_rank_bytes_min           the least on a rank of the bytes that the library holds for the level there; 0 without ranks
+ *   level_rank_bytes_mean          the mean over ranks of the bytes that the library holds for the level there; 0 without ranks
+ *   level_rank_bytes_max           the most on a rank of the bytes that the library holds for the level there; 0 without ranks
  *   pre_sweeps                     sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised
  *   post_sweeps                    sweeps after the coarse correction, or the second half
  *
@@ -992,11 +1007,11 @@ terrace_status terrace_threads_communicator(int32_t size,
  * Makes a context that of one rank of a communicator. Collective: every rank calls it. What is made from the context later may be spread over
  * the ranks.
  *
- * - `context`: not NULL, on the host.
+ * - `context`: not NULL. On a GPU the host sets up, and the device solves; ranks may share a device.
  * - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
  *
  * Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
- * `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a context on a GPU), `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
+ * `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
  * thread at a time for each context.
  */
 terrace_status terrace_context_set_communicator(terrace_context *context,

@@ -51,9 +51,11 @@ const F64: &str = "precision=input";
 /// One row of the table.
 pub struct Measured {
     library: &'static str,
-    configuration: String,
-    setup: f64,
-    solve: f64,
+    /// What was measured.
+    pub configuration: String,
+    /// Seconds.
+    pub setup: f64,
+    pub solve: f64,
     /// Iterations of CG.
     pub iterations: i64,
     /// Version of the library, where it tells.

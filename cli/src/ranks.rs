@@ -3,11 +3,13 @@
 use crate::Outcome;
 use crate::bench::{median, timed};
 use crate::emit::{bytes, emit, seconds, threads};
+use crate::peers::{Folder, Measured, compile_hypre, hypre_command, peer, write_system};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use terrace::comm::{Communicator, Part, Reduction, threads as thread_ranks};
@@ -35,6 +37,10 @@ pub struct Arguments {
     /// Device of each rank: host, cuda:N, hip:N, sim
     #[arg(short, long, value_name = "NAME", default_value = "host")]
     device: String,
+
+    /// Also hypre on as many ranks of MPI, from Debian's packages
+    #[arg(long)]
+    hypre: bool,
 
     /// Times that each way is measured, after one warm-up
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -318,6 +324,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         Way { ranks: Some(count), threads: 1 },
     ];
     ways.truncate(if count == 1 { 2 } else { 3 });
+    let hypre = match arguments.hypre {
+        true => {
+            let folder = Folder::new()?;
+            let program = progress.spin("compiling the hypre driver", || compile_hypre(&folder.0));
+            let missing =
+                "hypre could not be compiled; on Debian: apt-get install libhypre-dev libopenmpi-dev openmpi-bin";
+            let program = program.ok_or_else(|| Error::new(Status::Unsupported, missing))?;
+            Some((folder, program))
+        }
+        false => None,
+    };
     let mut converged = true;
     for name in &arguments.problems {
         let problem = progress.spin(&format!("generating {name}"), || System::new(name))?;
@@ -334,7 +351,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             }
         }
         emit(&table(name, &problem, &ways, &rounds))?;
-        emit(&line(name, arguments, &ways, &rounds))?;
+        let hypre = match &hypre {
+            Some((folder, program)) => {
+                let of = |configuration| hypre_on_ranks(&folder.0, program, name, configuration, arguments);
+                let rows = progress.spin(&format!("{name}: hypre"), || ["pmis", "hmis"].map(of));
+                let rows: Vec<Measured> = rows.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+                emit(&beside_hypre(&rows, rounds.last().map_or(&[], Vec::as_slice)))?;
+                rows
+            }
+            None => Vec::new(),
+        };
+        emit(&line(name, arguments, &ways, &rounds, &hypre))?;
     }
     Ok(if converged { Outcome::Done } else { Outcome::NotConverged })
 }
@@ -385,7 +412,42 @@ fn sent(traffic: &Traffic) -> String {
     format!("{} in {operations}", bytes((traffic.bytes + traffic.collective_bytes) as usize))
 }
 
-fn line(name: &str, arguments: &Arguments, ways: &[Way], rounds: &[Vec<Round>]) -> String {
+/// CG with BoomerAMG on as many ranks, for the same right-hand side.
+fn hypre_on_ranks(
+    folder: &Path,
+    program: &Path,
+    name: &str,
+    configuration: &str,
+    arguments: &Arguments,
+) -> Result<Option<Measured>> {
+    let problem = gallery::parse(name)?;
+    let (file, functions) = (folder.join("matrix"), problem.matrix.block.rows);
+    write_system(&file, &problem, &vec![1.0; problem.matrix.view().scalar_rows()])?;
+    let command = hypre_command(program, &file, configuration, arguments.ranks as usize, functions, arguments.repeat);
+    Ok(peer(command, "hypre", configuration.to_string()))
+}
+
+/// Totals of hypre beside that of ranks.
+fn beside_hypre(rows: &[Measured], rounds: &[Round]) -> String {
+    let mut out = String::new();
+    let own = of(rounds, |round| round.setup + round.solve);
+    for row in rows {
+        let total = row.setup + row.solve;
+        let _ = writeln!(
+            out,
+            "hypre, {}: set-up {}, solve {}, {} iterations; the total of ranks is {:.2} of it",
+            row.configuration,
+            seconds(row.setup),
+            seconds(row.solve),
+            row.iterations,
+            own / total
+        );
+    }
+    out.push('\n');
+    out
+}
+
+fn line(name: &str, arguments: &Arguments, ways: &[Way], rounds: &[Vec<Round>], hypre: &[Measured]) -> String {
     let way = |(way, rounds): (&Way, &Vec<Round>)| {
         let times: serde_json::Map<_, _> =
             LINES.iter().map(|(name, line)| (name.trim().to_string(), json!(of(rounds, *line)))).collect();
@@ -394,7 +456,7 @@ fn line(name: &str, arguments: &Arguments, ways: &[Way], rounds: &[Vec<Round>]) 
     };
     let json = json!({
         "bench": "ranks", "version": env!("CARGO_PKG_VERSION"), "problem": name, "device": arguments.device,
-        "repeat": arguments.repeat, "ways": ways.iter().zip(rounds).map(way).collect::<Vec<_>>(),
+        "hypre": hypre.iter().map(Measured::to_json).collect::<Vec<_>>(), "repeat": arguments.repeat, "ways": ways.iter().zip(rounds).map(way).collect::<Vec<_>>(),
     });
     format!("{json}\n")
 }
