@@ -3,9 +3,9 @@
 #include "reduce.h"
 #include "scalar_row.h"
 
-// The right-hand side of a reference cycle: random numbers between -1 and 1 in the units of the rows. Diagonals
-// become positive.
-KERNEL(reference_cycle_start, i64 n, Out<f64> diagonal, Out<f64> b) {
+// The right-hand side of inverse iterations: random numbers between -1 and 1 in the units of the rows. Diagonals become
+// positive.
+KERNEL(inverse_iteration_start, i64 n, Out<f64> diagonal, Out<f64> b) {
     const i64 i = global_index();
     if (i < n) {
         const f64 size = magnitude(diagonal[i]);
@@ -14,10 +14,20 @@ KERNEL(reference_cycle_start, i64 n, Out<f64> diagonal, Out<f64> b) {
     }
 }
 
-// Numbers that are measured, sums before maxima: w·A w, |w|_D^2, the errors of f16 and bf16, and the largest fraction
-// of a row that underflows in each.
-constexpr int LOSS_NUMBERS = 6;
-constexpr int LOSS_SUMS = 4;
+// Numbers that are measured, sums before maxima: scalar rows, w·A w, |w|_D^2, the errors of f16 and bf16, and the largest
+// fraction of a row that underflows in each.
+constexpr int LOSS_NUMBERS = 7;
+constexpr int LOSS_SUMS = 5;
+
+// The sample of scalar rows, as in src/backend/common.rs.
+constexpr i64 SAMPLE_CHUNK = 64;
+constexpr u64 SAMPLED_CHUNKS = 16;
+constexpr i64 SAMPLED_WHOLE = 1 << 16;
+constexpr u64 SAMPLE_SEED = 6;
+
+DEVICE bool is_sampled(i64 line, i64 lines) {
+    return lines <= SAMPLED_WHOLE || hash(static_cast<u64>(line / SAMPLE_CHUNK), SAMPLE_SEED) % SAMPLED_CHUNKS == 0;
+}
 
 // Largest number of blocks that measure a matrix; the numbers of unused ones are zero.
 constexpr int LOSS_PARTS = 1024;
@@ -64,25 +74,29 @@ template <class S> struct RowLoss {
 // A power of two for each row or column; an empty array means ones.
 DEVICE f64 power_of(const In<f64> &s, i64 i) { return s.len == 0 ? 1.0 : s[i]; }
 
-// Measures a matrix A, or a transfer P to a level of A whose diagonal is `diagonal`. N lanes share a scalar row.
-// `of_rows` and `of_columns` are smooth vectors of the levels of rows and columns, s their scalings. Without `losses`
-// only the energy and |w|_D^2 are computed, the latter if there is a diagonal.
+// Measures a matrix A, or a prolongator P to a level of A whose diagonal is `diagonal`. N lanes share a scalar row.
+// `of_columns` is a smooth vector of the level of columns, s are scalings. Of a matrix `of_rows` is the same vector. Of a
+// prolongator it becomes the product with all rows.
 template <class T, int N>
-DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, const In<f64> &s_rows,
-                          const In<f64> &s_columns, const In<f64> &diagonal, const In<f64> &of_rows,
-                          const In<f64> &of_columns, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
-                          const Out<f64> &parts) {
+DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, const In<f64> &s_rows, const In<f64> &s_columns,
+                          const In<f64> &diagonal, const Out<f64> &of_rows, const In<f64> &of_columns,
+                          const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<f64> &parts) {
     f64 own[LOSS_NUMBERS] = {};
     const auto add_row = [&](int k, f64 error, f64 vanished, f64 sum, f64 s, f64 d) {
         f64 cost = f64_of(0x7ff0000000000000ll);
         if (is_finite(error)) {
             cost = transfer != 0 ? error * error / (s * s) * d : error == 0.0 ? 0.0 : error * error * s * s / d;
         }
-        own[2 + k] += cost;
+        own[3 + k] += cost;
         const f64 share = sum > 0.0 ? vanished / sum : 0.0;
         own[LOSS_SUMS + k] = share > own[LOSS_SUMS + k] ? share : own[LOSS_SUMS + k];
     };
-    for (i64 line = global_index() / N; line < rows * br; line += block_count() * (BLOCK / N)) {
+    const i64 lines = rows * br;
+    for (i64 line = global_index() / N; line < lines; line += block_count() * (BLOCK / N)) {
+        const bool sampled = is_sampled(line, lines);
+        if (!sampled && transfer == 0) {
+            continue;
+        }
         const i64 row = line / br;
         const i64 start = offsets[row];
         const ScalarRow scalars{start, (offsets[row + 1] - start) * bc, static_cast<int>(line % br), br, bc};
@@ -97,7 +111,7 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, co
             const f64 v = to_f64(values.once(scalars.at(e)));
             const f64 w = of_columns[column];
             product += v * w;
-            if (losses != 0) {
+            if (sampled) {
                 const f64 s_column = power_of(s_columns, column);
                 const f64 exact = v * left * reciprocal_of_power(s_column);
                 const f64 x = s_column * w;
@@ -106,17 +120,22 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, co
                 sum += magnitude(exact);
             }
         }
-        const f64 w = of_rows[line];
-        own[0] += w * product;
-        const f64 d = diagonal.len == 0 ? 0.0 : magnitude(diagonal[line]);
-        if (Group<N>::rank() == 0) {
-            own[1] += d * w * w;
-        }
-        if (losses != 0) {
+        product = group_sum<N>(product);
+        if (sampled) {
             sum = group_sum<N>(sum);
             half.template join<N>();
             brain.template join<N>();
-            if (Group<N>::rank() == 0) {
+        }
+        if (Group<N>::rank() == 0) {
+            if (transfer != 0) {
+                of_rows[line] = product;
+            }
+            if (sampled) {
+                const f64 d = magnitude(diagonal[line]);
+                const f64 w = of_rows[line];
+                own[0] += 1.0;
+                own[1] += w * product;
+                own[2] += d * w * w;
                 add_row(0, half.error, half.vanished, sum, s, d);
                 add_row(1, brain.error, brain.vanished, sum, s, d);
             }
@@ -126,11 +145,11 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, co
 }
 
 #define ROUNDING_LOSS(T, NAME, N, BR, BC) \
-    KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, i32 losses, In<f64> s_rows, \
-           In<f64> s_columns, In<f64> diagonal, In<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, \
-           In<T> values, Out<f64> parts) { \
+    KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, In<f64> s_rows, In<f64> s_columns, \
+           In<f64> diagonal, Out<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<f64> parts) { \
         static_cast<void>(br), static_cast<void>(bc); \
-        rounding_loss<T, N>(rows, BR, BC, transfer, losses, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
+        rounding_loss<T, N>(rows, BR, BC, transfer, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
     }
 #define ROUNDING_LOSS_(T) \
     ROUNDING_LOSS(T, 2, 2, 1, 1) ROUNDING_LOSS(T, 8, 8, 1, 1) ROUNDING_LOSS(T, 32, 32, 1, 1) \

@@ -101,15 +101,19 @@ pub(crate) struct SmootherInfo {
     pub name: &'static str,
     /// Whether it keeps the level's matrix in its own format.
     pub keeps_matrix: bool,
+    /// Whether its data are the inverse of a diagonal, or of diagonal blocks.
+    pub is_diagonal: bool,
     /// Whether it uses the l1 diagonal of the matrix.
     pub uses_l1_diagonal: bool,
     /// Whether GPUs have it.
     on_gpu: bool,
 }
 
-const DIAGONAL: SmootherInfo = SmootherInfo { name: "", keeps_matrix: false, uses_l1_diagonal: false, on_gpu: false };
+const FACTORS: SmootherInfo =
+    SmootherInfo { name: "", keeps_matrix: false, is_diagonal: false, uses_l1_diagonal: false, on_gpu: false };
+const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, ..FACTORS };
 const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
-const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..DIAGONAL };
+const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..FACTORS };
 
 /// The components of set-up backends, by name; none where a backend does not have it.
 pub(crate) trait Components: Setup {
@@ -263,9 +267,9 @@ macro_rules! smoothers {
 
 smoothers! {
     "chebyshev": DIAGONAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
-    "chebyshev_fsai": DIAGONAL, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
+    "chebyshev_fsai": FACTORS, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
     "dilu": MATRIX, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
-    "fsai": DIAGONAL, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
+    "fsai": FACTORS, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
     "gauss_seidel": MATRIX, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
     "l1_gauss_seidel": MATRIX, host::l1_gauss_seidel::L1GaussSeidelSetup;

@@ -8,6 +8,7 @@ use crate::bench::median;
 use crate::emit::{bytes, emit, seconds};
 use crate::progress::Progress;
 use crate::setup::emit_kernels;
+use crate::totals;
 use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,9 +23,13 @@ use terrace::{Amg, Config, Context, Error, Guess, Matrix, Result, Scalar, Solver
 #[derive(Args)]
 #[command(after_help = crate::gallery::families_help())]
 pub struct Arguments {
-    /// The problems (see `terrace gallery`)
-    #[arg(value_name = "FAMILY:SIZES:NAME=VALUE,...", default_value = "poisson7:128")]
+    /// The problems (see `terrace gallery`); poisson7:128, and with --totals ten, where none is named
+    #[arg(value_name = "FAMILY:SIZES:NAME=VALUE,...")]
     problems: Vec<String>,
+
+    /// Only a table of set-up and solve together, with no option set and in several number formats, on these problems or on ten
+    #[arg(long)]
+    totals: bool,
 
     /// Device, like cuda:0; the simulation only shows that the command works
     #[arg(short, long, default_value = "cuda:0")]
@@ -67,7 +72,7 @@ pub struct Arguments {
 const LAUNCHES: u32 = 10;
 
 /// Matrices, transfers and smoothers in f16, vectors of the cycle in f32.
-const F16: [(&str, &str); 4] = [
+pub const F16: [(&str, &str); 4] = [
     ("precision.matrix", "f16"),
     ("precision.transfer", "f16"),
     ("precision.smoother", "f16"),
@@ -96,17 +101,22 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Some(gpu) = context.gpu() else {
         return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
     };
+    if arguments.totals {
+        return totals(&context, arguments);
+    }
     let progress = Progress::new(false);
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
     emit(&format!("{}: copy {:.0} GB/s\n", gpu.description(), bandwidth / 1e9))?;
     let mut lines = Vec::new();
     let mut outcome = Outcome::Done;
-    for problem in &arguments.problems {
+    let given = &arguments.problems;
+    let problems = if given.is_empty() { &vec!["poisson7:128".to_string()] } else { given };
+    for problem in problems {
         let loaded = progress.spin(&format!("generating {problem}"), || gallery::parse(problem)?.into_matrix())?;
         let matrix = Arc::new(loaded);
         let mut matrices = vec![(problem.clone(), matrix.shared::<f64>()?)];
         if arguments.levels > 0 {
-            let levels = Amg::level_matrices(&context, &matrix, &config(&[], arguments)?)?;
+            let levels = Amg::level_matrices(&context, &matrix, &config(&[], &arguments.option)?)?;
             let coarse = levels.into_iter().enumerate().skip(1).take(arguments.levels);
             matrices.extend(coarse.map(|(i, level)| (format!("{problem}, level {i}"), level.a)));
         }
@@ -149,13 +159,26 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// The table of totals.
+fn totals(context: &Context, arguments: &Arguments) -> Result<Outcome> {
+    let given: Vec<&str> = arguments.problems.iter().map(String::as_str).collect();
+    let problems = if given.is_empty() { totals::PROBLEMS } else { &given };
+    let (lines, converged) = totals::table(context, problems, arguments.repeat.min(5), &arguments.option)?;
+    let line = json!({
+        "bench": "gpu totals", "version": env!("CARGO_PKG_VERSION"), "device": arguments.device,
+        "repeat": arguments.repeat.min(5), "results": lines,
+    });
+    emit(&format!("{line}\n"))?;
+    Ok(if converged { Outcome::Done } else { Outcome::NotConverged })
+}
+
 /// These options, and those of the command.
-fn config(options: &[(&str, &str)], arguments: &Arguments) -> Result<Config> {
+pub fn config(options: &[(&str, &str)], option: &[String]) -> Result<Config> {
     let mut config = Config::new();
     for (key, value) in options {
         config.set_str(key, value)?;
     }
-    for option in &arguments.option {
+    for option in option {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         config.set_str(key, value)?;
     }
@@ -330,7 +353,7 @@ fn measure_solve(
     bandwidth: f64,
     arguments: &Arguments,
 ) -> Result<Solve> {
-    let config = config(options, arguments)?;
+    let config = config(options, &arguments.option)?;
     let n = matrix.rows();
     let (b, mut x) = (gpu.array(vec![1.0_f64; n])?, gpu.zeros::<f64>(n)?);
     let start = Instant::now();

@@ -27,6 +27,7 @@ mod stencils;
 mod structured;
 mod svg;
 mod table;
+mod totals;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -232,14 +232,6 @@ impl<B: Backend, V: Number> Level<B, V> {
         below.unwrap_or(level)
     }
 
-    /// Appends copies of the coarse-level solutions of the last cycle.
-    pub fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {
-        match &self.below {
-            Below::Coarser(coarser) => coarser.solutions(out),
-            _ => Ok(()),
-        }
-    }
-
     /// Whether every level computes in precision `T` and the cycle is its own transpose. F visits in an order that is
     /// not, K depends on what it is applied to.
     pub fn is_symmetric_in(&self, precision: Precision) -> bool {
@@ -277,8 +269,6 @@ pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     fn describe(&self, out: &mut Vec<LevelReport>);
     /// As for [`Level`], if it is one of these levels, of which the first has number `level`.
     fn lost(&self, level: usize) -> Option<usize>;
-    /// As for [`Level`], the first of these levels included.
-    fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()>;
     /// As for [`Level`].
     fn is_symmetric_in(&self, precision: Precision) -> bool;
 }
@@ -364,14 +354,6 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
             return Some(level);
         }
         (!backend.max_norm(&self.x).is_finite()).then(|| self.level.lost(level))
-    }
-
-    fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {
-        let backend = &self.level.backend;
-        let mut x = backend.zeros(self.level.a.rows())?;
-        backend.copy(&self.x, &mut x);
-        out.push(x);
-        self.level.solutions(out)
     }
 
     fn describe(&self, out: &mut Vec<LevelReport>) {

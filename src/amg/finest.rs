@@ -50,10 +50,6 @@ pub(crate) trait Application<B: Backend, V: Number>: Send + Sync {
     }
     /// The same for multivectors of `k` vectors; none where it cannot be applied to several at once.
     fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Application<B, V>>>>;
-    /// The coarse-level solutions of the last application, from level 1 on.
-    fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
-        Ok(Vec::new())
-    }
 }
 
 impl<B: Backend, V: Number> Application<B, V> for Level<B, V> {
@@ -98,12 +94,6 @@ impl<B: Backend, V: Number> Application<B, V> for Level<B, V> {
     fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Application<B, V>>>> {
         Ok(Level::for_multivectors(self, k)?.map(|level| -> Box<dyn Application<B, V>> { Box::new(level) }))
     }
-
-    fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
-        let mut all = Vec::new();
-        Level::solutions(self, &mut all)?;
-        Ok(all)
-    }
 }
 
 /// An approximate inverse for vectors of any precision of solvers.
@@ -131,8 +121,6 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     /// The level where values that are not finite appeared first in the last application, whose result has some though
     /// b is finite.
     fn lost(&self) -> usize;
-    /// The coarse-level solutions of the last cycle, from level 1 on.
-    fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
 }
 
 /// An approximate inverse and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is
@@ -305,10 +293,6 @@ macro_rules! finest {
 
             fn lost(&self) -> usize {
                 self.lost_at()
-            }
-
-            fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
-                self.applied.solutions()
             }
         }
     };

@@ -26,7 +26,6 @@ use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
 pub use choice::Renewal;
 use compute::Computing;
-use decide::Candidates;
 use std::any::Any;
 use std::sync::Arc;
 use store::Storing;
@@ -145,41 +144,38 @@ impl Builder<'_> {
         to: &B,
         symbolic: Option<Vec<LevelSymbolic<S>>>,
     ) -> Result<Built<B>> {
-        let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone());
-        if let Err(error) = &result
+        let mut plan = None;
+        let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut plan);
+        while let Err(error) = &result
             && error.status == Status::PrecisionLost
-            && let Some(plan) = self.wider_plan(&error.message)
+            && let Some(mut plan_now) = plan.take()
+            && plan_now.promote(None, &error.message)
         {
             let (near_null_space, functions) = (self.near_null_space.clone(), self.functions.clone());
-            let wider = Builder { plan: Some(plan), near_null_space, functions, ..*self };
-            result = wider.build_from::<S, B, T>(setup, to, symbolic.clone());
+            let wider = Builder { plan: Some(plan_now), near_null_space, functions, ..*self };
+            result = wider.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut plan);
         }
         let Some(symbolic) = symbolic else { return result };
         if is_incomplete(setup, &symbolic) {
             drop(result);
-            result = self.build_from::<S, B, T>(setup, to, Some(symbolic.clone()));
+            result = self.build_from::<S, B, T>(setup, to, Some(symbolic.clone()), &mut plan);
         }
         match result {
             Err(error) if error.status == Status::OutOfMemory => match self.drop_positions::<S, T>(symbolic) {
-                Some(symbolic) => self.build_from::<S, B, T>(setup, to, Some(symbolic)),
+                Some(symbolic) => self.build_from::<S, B, T>(setup, to, Some(symbolic), &mut plan),
                 None => Err(error),
             },
             result => result,
         }
     }
 
-    /// The formats that the options ask for, made wider where they allow it, after those were found too narrow; none where they do not.
-    fn wider_plan(&self, reason: &str) -> Option<Plan> {
-        let levels = self.config.int("amg.max_levels");
-        let mut plan = Plan::asked(self.config, self.matrix.precision(), levels);
-        (self.plan.is_none() && plan.promote(None, reason)).then_some(plan)
-    }
-
+    /// Builds or updates once. If values are out of range, `used` is the plan that has to be made wider.
     fn build_from<S: SetupOn<B>, B: Backend, T: Scalar>(
         &self,
         setup: &S,
         to: &B,
         symbolic: Option<Vec<LevelSymbolic<S>>>,
+        used: &mut Option<Plan>,
     ) -> Result<Built<B>> {
         let (mut phases, waits) = (Phases::default(), setup.waits());
         let known = symbolic.as_ref().filter(|_| !self.rechecks()).map(|symbolic| symbolic.len() + 1);
@@ -189,24 +185,15 @@ impl Builder<'_> {
             None => levels.compute_all(&mut phases)?.len(),
         };
         let mut plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
-        let told = |levels: Computing<'_, S, T>, top, plan, phases| {
-            let (place, renewal) = (S::place(setup.waits() - waits), levels.renewal());
-            let data = Arc::new(HierarchySymbolic(levels.into_symbolic()));
-            Built { top, plan, data, renewal, phases, place }
-        };
         plan.levels.truncate(count);
-        if plan.is_undecided() {
+        let is_open = plan.is_undecided() && self.plan.is_none();
+        if is_open {
             levels.compute_all(&mut phases)?;
-            // The hierarchy that is compared with the reference cycle is on the set-up backend. It is used if the solve phase runs there.
-            let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);
-            let top = match top.downcast::<Box<dyn Finest<B>>>() {
-                Ok(top) if !to.is_distributed() => *top,
-                _ => Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases)?,
-            };
-            return Ok(told(levels, top, plan, phases));
+            phases.time("plan", || levels.decide(&mut plan))?;
         }
+        *used = Some(plan.clone());
         // An update has its formats: each level is stored as soon as it is computed, unless factors depend on all.
-        if known.is_none() || (0..count).any(|i| plan.is_scaled(i)) {
+        if known.is_none() || is_open || (0..count).any(|i| plan.is_scaled(i)) {
             let levels = levels.compute_all(&mut phases)?;
             phases.time("scaling", || self.scale(setup, levels, &plan))?;
             phases.time("place", || self.choose_formats(setup, levels, &plan))?;
@@ -214,7 +201,9 @@ impl Builder<'_> {
         let top = Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases);
         // Deferred checks are older than the error of `top`, so they are evaluated first.
         levels.evaluate_checks()?;
-        Ok(told(levels, top?, plan, phases))
+        let (top, place, renewal) = (top?, S::place(setup.waits() - waits), levels.renewal());
+        let data = Arc::new(HierarchySymbolic(levels.into_symbolic()));
+        Ok(Built { top, plan, data, renewal, phases, place })
     }
 
     /// Drops symbolic data that take much memory and only save time; none when there are none.

@@ -6,4 +6,3 @@ pub(crate) mod finest;
 mod grid_transfer;
 pub(crate) mod hierarchy;
 pub(crate) mod plan;
-mod reference_cycle;

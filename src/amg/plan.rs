@@ -2,22 +2,15 @@
 //!
 //! The choice rests on one measure. A smoothing step with the rounded matrix A + E adds the error D^-1 E w to a smooth vector w. Its
 //! energy relative to that of w is |D^-1/2 E w| / |w|_A. Iterations stay the same while this is small for the smoothest vectors. These
-//! come from a reference cycle: two cycles in full precision, of which every level keeps its vector.
+//! are the smoothest vector of the coarsest level, interpolated to all others: Galerkin products keep its energy.
 
-use crate::backend::setup::Loss;
+use crate::backend::setup::{Loss, Losses};
+use crate::components::SmootherInfo;
 use crate::config::{Config, LevelPart, Wanted};
 use crate::scalar::Precision;
 
 /// Error energy over energy that a part of a level may cost.
 const LIMIT: f64 = 0.02;
-
-/// A hierarchy whose cycle M makes A's smooth vectors smaller than this is slow: a Krylov method takes a hundred iterations and more with it, in
-/// which it loses orthogonality.
-const SLOW: f64 = 0.2;
-
-/// What vectors may cost in a slow hierarchy. f32 costs 1e-6 on the L-shape of high order with plain pairs and 3e-6 on bcsstk13, and there 7 and
-/// 12 % of the iterations.
-const SLOW_LIMIT: f64 = 1e-6;
 
 /// Share of a row's absolute sum that may vanish.
 const VANISHED: f64 = 1.0 / 1024.0;
@@ -123,12 +116,6 @@ impl Plan {
         plan
     }
 
-    /// Everything in one format.
-    pub fn uniform(precision: Precision, levels: usize) -> Plan {
-        let level = LevelPlan { precision: [precision; 4], open: [false; 4], reason: String::new() };
-        Plan { levels: vec![level; levels], input: precision, undecided: false }
-    }
-
     /// Whether formats are to be chosen by what the numbers of a level are.
     pub fn is_undecided(&self) -> bool {
         self.undecided
@@ -171,33 +158,37 @@ impl Plan {
         }
     }
 
-    /// Chooses the open parts of a level of a hierarchy whose cycle M has `quality` for a small eigenvalue of M A.
-    pub fn decide(&mut self, i: usize, measured: &Measured, quality: f64, smoother_keeps_matrix: bool) {
-        let input = self.input;
-        let finer = i.checked_sub(1).map(|above| self.of(LevelPart::Vector, above));
-        let level = &mut self.levels[i];
-        let (mut vector, vector_loss) = vectors(measured.energy, quality);
-        // If the cycle converges slowly, rounding on coarse levels affects the fine level as well.
-        if quality < SLOW && finer == Some(Precision::F64) {
-            vector = Precision::F64;
+    /// Stores all in f32, where the options allow it, and says why.
+    pub fn take_single(&mut self, reason: &str) {
+        let single = narrower(Precision::F32, self.input);
+        for level in &mut self.levels {
+            LevelPart::ALL.into_iter().for_each(|part| level.choose(part, single));
+            level.reason = format!("{}: {reason}", single.name());
         }
-        let (matrix, matrix_reason) = choose(&measured.matrix, measured.energy);
-        let vector = narrower(vector, input);
+    }
+
+    /// Chooses the open parts of a level.
+    pub fn decide(&mut self, i: usize, measured: &Measured, smoother: &SmootherInfo) {
+        let input = self.input;
+        let level = &mut self.levels[i];
         let within = |p: Precision| if p.is_scalar() { narrower(p, input) } else { p };
+        let vector = within(vectors(measured.energy));
+        let (matrix, matrix_reason) = choose(&measured.matrix, measured.energy);
+        let matrix = within(matrix);
+        // Half a unit in the last place of D^-1 changes the weight of a sweep by as much.
+        let follows = smoother.keeps_matrix || smoother.is_diagonal && matrix == Precision::F16;
         level.choose(LevelPart::Vector, vector);
-        level.choose(LevelPart::Matrix, within(matrix));
-        level.choose(LevelPart::Smoother, if smoother_keeps_matrix { within(matrix) } else { vector });
-        level.reason = format!("matrix {}: {matrix_reason}", within(matrix).name());
+        level.choose(LevelPart::Matrix, matrix);
+        level.choose(LevelPart::Smoother, if follows { matrix } else { vector });
+        level.reason = format!("matrix {}: {matrix_reason}", matrix.name());
         if let Some(transfer) = &measured.transfer {
             let (precision, reason) = choose(transfer, measured.energy);
             level.choose(LevelPart::Transfer, within(precision));
             level.reason += &format!("; transfers {}: {reason}", within(precision).name());
         } else {
-            level.choose(LevelPart::Transfer, within(matrix));
+            level.choose(LevelPart::Transfer, matrix);
         }
-        let (name, loss) = (vector.name(), percent(vector_loss));
-        level.reason +=
-            &format!("; vectors {name}: f32 costs {loss}, a cycle does {:.0} % for smooth vectors", 100.0 * quality);
+        level.reason += &format!("; vectors {}", vector.name());
     }
 
     /// Promotes the open parts of a level, or with `None` of all levels, by one step, and adds the reason to what changed. False if
@@ -216,7 +207,7 @@ impl Plan {
     }
 }
 
-/// Results of one pass over the values of a level.
+/// What formats of a level are chosen by.
 pub(crate) struct Measured {
     /// Energy of the smooth vector over |w|_D^2, between 0 and the largest eigenvalue of D^-1 A.
     pub energy: f64,
@@ -229,7 +220,8 @@ impl Measured {
     /// With another form of each number.
     pub fn map(&self, form: &impl Fn(f64) -> f64) -> Measured {
         let loss = |loss: &Loss| Loss { error: form(loss.error), vanished: form(loss.vanished) };
-        let part = |part: &Part| Part { share: part.share, f16: loss(&part.f16), bf16: loss(&part.bf16) };
+        let losses = |losses: &Losses| Losses { f16: loss(&losses.f16), bf16: loss(&losses.bf16) };
+        let part = |part: &Part| Part { share: part.share, losses: losses(&part.losses) };
         Measured { energy: form(self.energy), matrix: part(&self.matrix), transfer: self.transfer.as_ref().map(part) }
     }
 }
@@ -239,8 +231,7 @@ impl Measured {
 pub(crate) struct Part {
     /// Share of the entries of all levels.
     pub share: f64,
-    pub f16: Loss,
-    pub bf16: Loss,
+    pub losses: Losses,
 }
 
 impl Part {
@@ -250,44 +241,39 @@ impl Part {
     }
 }
 
-/// Whether a part of a level of this energy can be rounded so.
-pub(crate) fn is_affordable(loss: &Loss, energy: f64) -> bool {
-    relative(loss.error, energy) <= LIMIT && loss.vanished <= VANISHED
-}
-
 /// The narrowest format for a part of a level, and why.
 fn choose(part: &Part, energy: f64) -> (Precision, String) {
     let cost = |error: f64| relative(error, energy);
-    let single = f64::from(f32::EPSILON) * f64::from(f32::EPSILON) / 4.0;
-    if cost(single) > LIMIT {
-        return (Precision::F64, format!("f32 would cost {}", percent(cost(single))));
+    if cost(SINGLE) > LIMIT {
+        return (Precision::F64, format!("f32 would cost {}", percent(cost(SINGLE))));
     }
     if !Part::is_worth(part.share) {
-        return (Precision::F32, format!("{} of all entries", percent(part.share)));
+        return (Precision::F32, "small".to_string());
     }
-    for (precision, loss) in [(Precision::F16, &part.f16), (Precision::BF16, &part.bf16)] {
-        if is_affordable(loss, energy) {
-            return (precision, format!("costs {}", percent(cost(loss.error))));
+    let Losses { f16, bf16 } = &part.losses;
+    for (precision, loss) in [(Precision::F16, f16), (Precision::BF16, bf16)] {
+        if cost(loss.error) <= LIMIT && loss.vanished <= VANISHED {
+            return (precision, if loss.error == 0.0 { "exact".to_string() } else { percent(cost(loss.error)) });
         }
     }
     let why = |loss: &Loss| {
         if loss.vanished > VANISHED {
-            format!("{} of a row would vanish in", percent(loss.vanished))
+            format!("rows lose {} in", percent(loss.vanished))
         } else if loss.error.is_finite() {
-            format!("{} would be the cost of", percent(cost(loss.error)))
+            format!("{} in", percent(cost(loss.error)))
         } else {
-            "entries are out of range of".to_string()
+            "out of range in".to_string()
         }
     };
-    (Precision::F32, format!("{} f16, {} bf16", why(&part.f16), why(&part.bf16)))
+    (Precision::F32, format!("{} f16, {} bf16", why(f16), why(bf16)))
 }
 
-/// The format of the vectors of a level, and what f32 costs.
-fn vectors(energy: f64, quality: f64) -> (Precision, f64) {
-    let unit = f64::from(f32::EPSILON) / 2.0;
-    let cost = relative(unit * unit, energy);
-    let limit = if quality < SLOW { SLOW_LIMIT } else { LIMIT };
-    (if cost <= limit { Precision::F32 } else { Precision::F64 }, cost)
+/// The square of what rounding to f32 changes.
+const SINGLE: f64 = (f32::EPSILON as f64) * (f32::EPSILON as f64) / 4.0;
+
+/// The format of the vectors of a level.
+fn vectors(energy: f64) -> Precision {
+    if relative(SINGLE, energy) <= LIMIT { Precision::F32 } else { Precision::F64 }
 }
 
 /// The root of error over energy.
@@ -306,10 +292,12 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::components::smoother_info;
     use proptest::prelude::*;
 
     fn part(share: f64, f16: f64, bf16: f64, vanished: f64) -> Part {
-        Part { share, f16: Loss { error: f16, vanished }, bf16: Loss { error: bf16, vanished: 0.0 } }
+        let losses = Losses { f16: Loss { error: f16, vanished }, bf16: Loss { error: bf16, vanished: 0.0 } };
+        Part { share, losses }
     }
 
     #[test]
@@ -320,8 +308,7 @@ mod tests {
         assert_eq!(of(&part(1.0, 1e-8, 1e-6, 0.0), 1e-7), Precision::F32);
         assert_eq!(of(&part(0.001, 0.0, 0.0, 0.0), 1e-2), Precision::F32);
         assert_eq!(of(&part(1.0, 0.0, 0.0, 0.0), 1e-14), Precision::F64);
-        assert_eq!([1e-4, 1e-14].map(|energy| vectors(energy, 0.9).0), [Precision::F32, Precision::F64]);
-        assert_eq!(vectors(1e-4, 0.01).0, Precision::F64);
+        assert_eq!([1e-4, 1e-14].map(vectors), [Precision::F32, Precision::F64]);
     }
 
     proptest! {
@@ -336,7 +323,7 @@ mod tests {
             let harder = part(share, f16 * more_f16, bf16 * more_bf16, vanished * more_vanished);
             let after = choose(&harder, energy / less_energy).0;
             prop_assert!(after.bytes() >= before.bytes(), "{before:?} {after:?}");
-            prop_assert!(vectors(energy / less_energy, 0.5).0.bytes() >= vectors(energy, 0.5).0.bytes());
+            prop_assert!(vectors(energy / less_energy).bytes() >= vectors(energy).bytes());
         }
 
         /// Promotion ends, and never makes anything narrower.
@@ -348,7 +335,7 @@ mod tests {
             }
             let mut plan = Plan::asked(&config, Precision::F64, 3);
             let measured = Measured { energy: 1e-2, matrix: super::tests::part(1.0, 0.0, 0.0, 0.0), transfer: None };
-            plan.decide(0, &measured, 0.9, false);
+            plan.decide(0, &measured, smoother_info("jacobi"));
             let bytes = |plan: &Plan| LevelPart::ALL.map(|part| plan.of(part, 0).bytes());
             for step in 0.. {
                 let before = plan.clone();

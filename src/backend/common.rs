@@ -1,6 +1,7 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
 use crate::error::Result;
+use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::Grid;
@@ -27,6 +28,22 @@ pub const SCORED_ROUNDS: usize = 15;
 
 /// Seed of the random vectors that tell whether a matrix is symmetric.
 pub const SYMMETRY_SEED: u32 = 0x9e37_79b9;
+
+/// Scalar rows of a large matrix are measured in chunks of so many, of which one in [`SAMPLED_CHUNKS`] is in the sample.
+/// As in `kernels/rounding_loss.cu`.
+pub const SAMPLE_CHUNK: usize = 64;
+const SAMPLED_CHUNKS: u64 = 16;
+
+/// Up to so many rows all are in the sample.
+const SAMPLED_WHOLE: usize = 1 << 16;
+
+/// Seed of the choice of chunks.
+const SAMPLE_SEED: u64 = 6;
+
+/// Whether a chunk of a matrix with so many scalar rows is in the sample that rounding losses are measured in.
+pub fn is_sampled(chunk: usize, rows: usize) -> bool {
+    rows <= SAMPLED_WHOLE || hash(chunk, SAMPLE_SEED).is_multiple_of(SAMPLED_CHUNKS)
+}
 
 /// What one pass over a square matrix tells about its symmetry. The weights w_ij = x_i y_j - y_i x_j are those of random
 /// vectors x and y.

@@ -175,7 +175,8 @@ pub(crate) struct Scaled<S: Setup, T: Scalar> {
 /// What rounding to one format does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loss {
-    /// |E w|_(D^-1)^2 / |w|_D^2, infinite when an entry is out of range.
+    /// |E w|_(D^-1)^2 / |w|_D^2 for a matrix and |E w|_D^2 / |P w|_D^2 for a prolongator, infinite when an entry is out of
+    /// range.
     pub error: f64,
     /// Largest share of a row's absolute sum that vanishes.
     pub vanished: f64,
@@ -186,30 +187,41 @@ impl Loss {
     pub const OUT_OF_RANGE: Loss = Loss { error: f64::INFINITY, vanished: 0.0 };
 }
 
-/// A matrix of a level, or its prolongator, that is measured in 16-bit formats.
-pub(crate) struct Candidate<'a, S: Setup, T: Scalar> {
-    /// The matrix.
-    pub matrix: &'a S::Matrix<T>,
-    /// Whether it is a prolongator.
-    pub is_transfer: bool,
-    /// The diagonal of the level's matrix, of any sign.
-    pub diagonal: &'a S::Slice<f64>,
-    /// A smooth vector of the level, and one of the level that columns belong to.
-    pub smooth: (&'a S::Slice<f64>, &'a S::Slice<f64>),
-    /// Factors of rows and columns, where those are scaled; none where losses are not wanted.
-    #[allow(clippy::type_complexity)]
-    pub losses: Option<(Option<&'a S::Factors>, Option<&'a S::Factors>)>,
+/// What rounding a matrix or a prolongator to each 16-bit format does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Losses {
+    pub f16: Loss,
+    pub bf16: Loss,
 }
 
-/// What was found of a [`Candidate`].
+impl Losses {
+    /// No 16-bit format can hold the part.
+    pub const OUT_OF_RANGE: Losses = Losses { f16: Loss::OUT_OF_RANGE, bf16: Loss::OUT_OF_RANGE };
+}
+
+/// A level that is measured in 16-bit formats.
+pub(crate) struct Candidate<'a, S: Setup, T: Scalar> {
+    /// Its matrix.
+    pub matrix: &'a S::Matrix<T>,
+    /// The prolongator from the next level; none on the coarsest.
+    pub prolongator: Option<&'a S::Matrix<T>>,
+    /// Factors of its variables; ones where there are none.
+    pub factors: Option<&'a S::Factors>,
+}
+
+/// What was found of a [`Candidate`], in a sample of its rows, with its smooth vector w.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
-    /// |w·A w| / |w|_D^2; of a matrix only.
+    /// Scalar rows of the sample.
+    pub rows: f64,
+    /// w·A w over them.
     pub energy: f64,
-    /// In f16.
-    pub f16: Loss,
-    /// In bf16; out of range where nobody asked for it.
-    pub bf16: Loss,
+    /// |w|_D^2 over them.
+    pub weight: f64,
+    /// Of the matrix.
+    pub matrix: Losses,
+    /// Of the prolongator; out of range on the coarsest level.
+    pub prolongator: Losses,
 }
 
 /// y = A x for some operator A, as a function of x and y.
@@ -443,19 +455,15 @@ pub(crate) trait Setup: Backend {
         0
     }
 
-    /// The diagonal, one value for each scalar row.
-    fn diagonal<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<f64>>;
     /// The absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows.
     #[allow(clippy::type_complexity)]
     fn random_right_hand_side<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<f64>, Self::Buffer<f64>)>;
-    /// x·A x.
-    fn energy<T: Scalar>(&self, a: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
-    /// Rounding losses of each candidate in 16 bits. bf16 is measured if `affordable` rejects f16 for the energy of the
-    /// level.
+    /// Rounding losses in 16 bits of all levels from the finest on, given a smooth vector w of the coarsest. That of any other
+    /// level is P w.
     fn rounding_losses<T: Scalar>(
         &self,
-        candidates: &[Candidate<'_, Self, T>],
-        affordable: &(dyn Fn(&Loss, f64) -> bool + Sync),
+        levels: &[Candidate<'_, Self, T>],
+        smooth: Self::Buffer<f64>,
     ) -> Result<Vec<Measured>>;
 }
 

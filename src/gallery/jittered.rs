@@ -1,5 +1,5 @@
-//! Linear elasticity of a box of tetrahedra whose nodes are moved at random: layers, flat elements and nearly
-//! incompressible materials.
+//! Linear elasticity and diffusion in a box of tetrahedra whose nodes are moved at random: layers, flat elements and
+//! nearly incompressible materials.
 
 use super::elasticity::{Elasticity, Layers};
 use super::family::Parameter;
@@ -14,6 +14,13 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::real("nu", 0.3, 0.0, 0.4999, "Poisson's ratio"),
     Parameter::real("jitter", 0.2, 0.0, 0.2, "largest move of a node along each axis, in widths of an element"),
     Parameter::real("height", 1.0, 1e-4, 1e4, "height of an element along z; 1 is its width"),
+];
+
+pub(super) const DIFFUSION_PARAMETERS: &[Parameter] = &[
+    Parameter::real("contrast", 1e3, 1e-12, 1e12, "coefficient of every second layer; 1 in the others"),
+    PARAMETERS[1],
+    PARAMETERS[3],
+    PARAMETERS[4],
 ];
 
 /// Material and shape of the elements of [`elasticity_jittered`].
@@ -37,28 +44,24 @@ const KUHN: [[usize; 4]; 6] = [[0, 1, 3, 7], [0, 1, 5, 7], [0, 2, 3, 7], [0, 2, 
 /// at random: those on a face of the box stay on it. The face x = 0 is clamped and eliminated; nodes are numbered as
 /// there. The blocks of up to 15 nodes that share an edge are stored.
 pub fn elasticity_jittered(elements: [usize; 3], shape: Jittered) -> Result<Elasticity> {
-    if elements.contains(&0) {
-        let sizes = elements.map(|n| n.to_string()).join(" x ");
-        return fail!(InvalidArgument, "there are {sizes} elements; accepted: at least 1 along each axis");
-    }
-    let nodes_along = |axis: usize| elements[axis].saturating_add(usize::from(axis > 0));
-    let grid = [nodes_along(0), nodes_along(1), nodes_along(2)];
-    let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
-    let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
-    let nodes = stencil::points(grid, 3)?;
-    let (offsets, columns) = stencil::pattern(grid, &steps)?;
-    let mut matrix = Csr::with_pattern(nodes, nodes, Block::square(3), offsets, columns)?;
     let mesh = Mesh { elements, shape };
-    stencil::fill(grid, &steps, &matrix.offsets, 9, &mut matrix.values, |row, s, _, block| {
-        let [i, j, k] = stencil::point_of(grid, row);
-        mesh.assemble([i + 1, j, k], steps[s], block);
-    });
-    let mut coordinates = try_capacity(3 * nodes)?;
-    for node in 0..nodes {
+    let add = |weight: f64, ga, gb, block: &mut [f64]| add_stiffness(weight, shape.nu, ga, gb, block);
+    let matrix = mesh.matrix(3, add)?;
+    let grid = mesh.grid();
+    let mut coordinates = try_capacity(3 * matrix.rows)?;
+    for node in 0..matrix.rows {
         let [i, j, k] = stencil::point_of(grid, node);
         coordinates.extend(mesh.coordinates([i + 1, j, k]));
     }
     Ok(Elasticity { matrix, coordinates })
+}
+
+/// Diffusion in the mesh of [`elasticity_jittered`], with one unknown at each node; zero on the face x = 0. Poisson's ratio
+/// is not used.
+pub fn laplace_jittered(elements: [usize; 3], shape: Jittered) -> Result<Csr<f64>> {
+    Mesh { elements, shape }.matrix(1, |weight: f64, ga: [f64; 3], gb: [f64; 3], block: &mut [f64]| {
+        block[0] += weight * (ga[0] * gb[0] + ga[1] * gb[1] + ga[2] * gb[2]);
+    })
 }
 
 struct Mesh {
@@ -67,6 +70,36 @@ struct Mesh {
 }
 
 impl Mesh {
+    /// Nodes along each axis that are unknown.
+    fn grid(&self) -> [usize; 3] {
+        [0, 1, 2].map(|axis| self.elements[axis].saturating_add(usize::from(axis > 0)))
+    }
+
+    /// The matrix in blocks of so many rows. `add` adds the product of two shape functions over an element, given a weight
+    /// and their gradients.
+    fn matrix(
+        &self,
+        block: usize,
+        add: impl Fn(f64, [f64; 3], [f64; 3], &mut [f64]) + Sync,
+    ) -> Result<Csr<f64>> {
+        let elements = self.elements;
+        if elements.contains(&0) {
+            let sizes = elements.map(|n| n.to_string()).join(" x ");
+            return fail!(InvalidArgument, "there are {sizes} elements; accepted: at least 1 along each axis");
+        }
+        let grid = self.grid();
+        let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
+        let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
+        let nodes = stencil::points(grid, block)?;
+        let (offsets, columns) = stencil::pattern(grid, &steps)?;
+        let mut matrix = Csr::with_pattern(nodes, nodes, Block::square(block), offsets, columns)?;
+        stencil::fill(grid, &steps, &matrix.offsets, block * block, &mut matrix.values, |row, s, _, to| {
+            let [i, j, k] = stencil::point_of(grid, row);
+            self.assemble([i + 1, j, k], steps[s], &add, to);
+        });
+        Ok(matrix)
+    }
+
     /// Where a node is.
     fn coordinates(&self, node: [usize; 3]) -> [f64; 3] {
         let [x, y, z] = self.elements;
@@ -81,8 +114,14 @@ impl Mesh {
 
     /// Adds up the block that couples a node with the one at a step from it. Both blocks of a pair add the same numbers
     /// in the same order, so that the matrix is symmetric to the last bit.
-    fn assemble(&self, node: [usize; 3], step: Step, block: &mut [f64]) {
-        let Jittered { layers, nu, .. } = self.shape;
+    fn assemble(
+        &self,
+        node: [usize; 3],
+        step: Step,
+        add: &impl Fn(f64, [f64; 3], [f64; 3], &mut [f64]),
+        block: &mut [f64],
+    ) {
+        let layers = self.shape.layers;
         for e in 0..8_usize {
             // The node is the upper corner of the first cubes, along each axis.
             let local = [1 - (e & 1), 1 - (e >> 1 & 1), 1 - (e >> 2 & 1)];
@@ -103,7 +142,7 @@ impl Mesh {
                 let place = |corner: usize| corners.iter().position(|c| *c == corner);
                 if let (Some(a), Some(b)) = (place(a), place(b)) {
                     let (volume, gradients) = self.gradients(first, corners);
-                    add_stiffness(modulus * volume, nu, gradients[a], gradients[b], block);
+                    add(modulus * volume, gradients[a], gradients[b], block);
                 }
             }
         }
@@ -178,6 +217,21 @@ mod tests {
         let (lambda, mu) = (0.45 / (1.45 * 0.1), 0.5 / 1.45);
         let expected = (lambda + 2.0 * mu) * 4.0 * 3.0 * (0.1 * 5.0);
         assert!((energy / expected - 1.0).abs() < 1e-12, "{energy} {expected}");
+    }
+
+    /// Diffusion: rows away from the boundary sum to zero, and x has the gradient one everywhere.
+    #[test]
+    fn diffusion_is_that_of_linear_functions() {
+        let shape = Jittered { layers: Layers::NONE, ..HARD };
+        let (a, mesh) = (laplace_jittered([4, 3, 5], shape).unwrap(), Mesh { elements: [4, 3, 5], shape });
+        let x = |i: usize| {
+            let [i, j, k] = stencil::point_of(mesh.grid(), i);
+            mesh.coordinates([i + 1, j, k])[0]
+        };
+        let product = |i: usize| a.view().row(i).map(|(j, v)| v[0] * x(j)).sum::<f64>();
+        let energy: f64 = (0..a.rows).map(|i| x(i) * product(i)).sum();
+        assert!((energy / (4.0 * 3.0 * 0.5) - 1.0).abs() < 1e-12, "{energy}");
+        assert!(laplace_jittered([0, 3, 3], HARD).is_err());
     }
 
     #[test]

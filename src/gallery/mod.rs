@@ -23,7 +23,7 @@ pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
 pub use family::{Family, Parameter};
 pub use high_order::{beam, beam_load, lshape, lshape_load};
 pub use hubs::hubs;
-pub use jittered::{Jittered, elasticity_jittered};
+pub use jittered::{Jittered, elasticity_jittered, laplace_jittered};
 pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
@@ -195,6 +195,12 @@ pub const FAMILIES: &[Family] = &[
         elasticity_jittered([n[0], n[1], n[2]], shape).map(|e| (e.matrix, Some(e.coordinates)))
     })
     .parameters(jittered::PARAMETERS),
+    Family::new("laplace_jittered", XYZ, 1, "diffusion in such layers of tetrahedra, one face held", |n, p| {
+        let layers = Layers { contrast: p[0], count: p[1] as usize };
+        let shape = Jittered { layers, nu: 0.0, jitter: p[2], height: p[3] };
+        Ok((laplace_jittered([n[0], n[1], n[2]], shape)?, None))
+    })
+    .parameters(jittered::DIFFUSION_PARAMETERS),
 ];
 
 /// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`.

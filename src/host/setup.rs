@@ -5,17 +5,16 @@ use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
-use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, spmv, stencil, strength, transpose};
+use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength, transpose};
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, Coarse, CoarseSet, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
+    By, Candidate, Coarse, CoarseSet, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
     SetupMatrix, StorageHint, Store, Stored,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
 use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
-use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{
     Block, Coloured, ColouredStencil, Colouring, CsrView, Graph, NearNullSpace, SharedCsr, SharedTransfer,
@@ -431,15 +430,11 @@ impl Setup for Host {
         scaling::stored(exact, factor)
     }
 
-    fn diagonal<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<Vec<f64>> {
-        match a {
-            HostMatrix::Stencil(a) => stencil::setup::diagonal(a),
-            a => diagonal::entries(&a.view()),
-        }
-    }
-
     fn random_right_hand_side<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<(Vec<f64>, Vec<f64>)> {
-        let mut d = self.diagonal(a)?;
+        let mut d = match a {
+            HostMatrix::Stencil(a) => stencil::setup::diagonal(a)?,
+            a => diagonal::entries(&a.view())?,
+        };
         d.iter_mut().for_each(|d| *d = d.abs());
         let mut b = try_vec(d.len(), 0.0)?;
         for (i, b) in b.iter_mut().enumerate() {
@@ -448,21 +443,8 @@ impl Setup for Host {
         Ok((d, b))
     }
 
-    fn energy<T: Scalar>(&self, a: &HostMatrix<T>, x: &[f64]) -> Result<f64> {
-        let mut y = try_vec(x.len(), 0.0)?;
-        match a {
-            HostMatrix::Stencil(a) => stencil::product::apply(a, 1.0, x, &mut y),
-            a => spmv::apply(&a.view(), 1.0, x, 0.0, &mut y),
-        }
-        Ok(par::sum(x.len(), par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum()))
-    }
-
-    fn rounding_losses<T: Scalar>(
-        &self,
-        candidates: &[Candidate<'_, Host, T>],
-        affordable: &(dyn Fn(&Loss, f64) -> bool + Sync),
-    ) -> Result<Vec<Measured>> {
-        rounding_loss::measure(candidates, affordable)
+    fn rounding_losses<T: Scalar>(&self, levels: &[Candidate<'_, Host, T>], smooth: Vec<f64>) -> Result<Vec<Measured>> {
+        rounding_loss::measure(levels, smooth)
     }
 }
 

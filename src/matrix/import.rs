@@ -8,7 +8,7 @@ use crate::gpu::Gpu;
 use crate::gpu::setup::DeviceNearNullSpace;
 use crate::gpu::setup::grid::GpuMatrix;
 use crate::host::{Host, HostMatrix};
-use crate::scalar::{Number, Precision, Scalar, with_precision};
+use crate::scalar::Number;
 use crate::sparse::{NearNullSpace, SharedStencil};
 use std::sync::Arc;
 
@@ -18,8 +18,6 @@ pub(crate) trait Import: Setup {
     fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<Self::Matrix<S>>;
     /// A near-null space of the matrix.
     fn import_near_null_space(&self, matrix: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<Self::NearNullSpace>>;
-    /// x·A x for the matrix, of which `finest` is the finest level as set-up has it.
-    fn caller_energy<T: Scalar>(&self, matrix: &Matrix, finest: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
 }
 
 /// The stencil of a matrix.
@@ -41,12 +39,6 @@ impl Import for Host {
     fn import_near_null_space(&self, _: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<NearNullSpace>> {
         Ok(Arc::clone(space))
     }
-
-    fn caller_energy<T: Scalar>(&self, matrix: &Matrix, _: &HostMatrix<T>, x: &[f64]) -> Result<f64> {
-        with_precision!(matrix.precision(), I => {
-            self.energy::<I>(&self.import(matrix, matrix.is_stencil())?, x)
-        })
-    }
 }
 
 impl Import for Gpu {
@@ -62,18 +54,5 @@ impl Import for Gpu {
 
     fn import_near_null_space(&self, matrix: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<DeviceNearNullSpace>> {
         matrix.device_near_null_space(self, space)
-    }
-
-    /// The finest level is there already; only set-up in f32 has rounded a matrix of f64.
-    fn caller_energy<T: Scalar>(
-        &self,
-        matrix: &Matrix,
-        finest: &GpuMatrix<T>,
-        x: &crate::gpu::Slice<f64>,
-    ) -> Result<f64> {
-        match (T::PRECISION, matrix.precision()) {
-            (Precision::F32, Precision::F64) => self.energy::<f64>(&self.import(matrix, matrix.is_stencil())?, x),
-            _ => self.energy(finest, x),
-        }
     }
 }

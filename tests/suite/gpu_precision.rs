@@ -24,6 +24,7 @@ const PROBLEMS: &[(&str, &str, Options)] = &[
     ("elasticity:4", "elasticity:16", &[]),
     ("elasticity_tet:4", "elasticity_tet:16", &[]),
     ("elasticity_jittered:4", "elasticity_jittered:16", &[]),
+    ("laplace_jittered:6:height=0.1", "laplace_jittered:32:height=0.1", &[]),
     ("lognormal:7", "lognormal:32", &[]),
     ("random_m_matrix:300", "random_m_matrix:30000", &[]),
     ("hubs:300:hubs=2,every=3", "hubs:6000:hubs=2,every=3", &[]),

@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 /// Coarsest levels of up to this many rows have a dense inverse: a product with it takes less time than two triangular solves.
-const DENSE_ROWS: usize = 300;
+pub(super) const DENSE_ROWS: usize = 300;
 
 /// A level as computed.
 pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
@@ -38,6 +38,8 @@ pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
     pub coarse_factors: Option<Arc<S::Factors>>,
     /// Those that were found when its formats were chosen, for when it is scaled.
     pub found: Option<Scaled<S, T>>,
+    /// The inverse of its unscaled matrix, where the choice of formats needed it.
+    pub dense_inverse: Option<S::Buffer<T>>,
     pub spectrum: Spectrum<S, T>,
     /// What is checked while levels are stored.
     pub checks: Arc<Mutex<S::Checks>>,
@@ -67,6 +69,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             factors: None,
             coarse_factors: None,
             found: None,
+            dense_inverse: None,
             spectrum: Spectrum::default(),
             checks,
             earlier_formats: Formats::default(),
@@ -134,6 +137,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     pub fn release(&mut self) {
         self.a = None;
         self.transfer = None;
+        self.dense_inverse = None;
         *lock(self.spectrum.inverse.lock()) = None;
         *lock(self.spectrum.fsai.lock()) = None;
     }
@@ -284,6 +288,10 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     {
         let setup = storing.setup;
         setup.begin_phase(Some(self.number), "coarsest");
+        if let Some(values) = self.dense_inverse.as_ref().filter(|_| self.factors.is_none()) {
+            let values = setup.stored_array::<T, N>(values, 1.0, self.number, &self.checks)?;
+            return setup.dense(storing.to, self.rows, values);
+        }
         let by = By::over(self.unapplied().0);
         let a = setup.scaled(self.a(), by, by)?;
         if self.rows > DENSE_ROWS

@@ -41,25 +41,11 @@ pub(super) struct Storing<'a, S, B> {
     pub to: &'a B,
     pub plan: &'a Plan,
     pub smoother: &'static SmootherInfo,
-    /// Whether levels will be stored once more, and must stay.
-    keeps: bool,
 }
 
 impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     pub fn new(builder: &'a Builder<'a>, setup: &'a S, to: &'a B, plan: &'a Plan) -> Storing<'a, S, B> {
-        Storing { builder, setup, to, plan, smoother: builder.smoother(), keeps: false }
-    }
-
-    /// Releases nothing.
-    pub fn keeping(mut self) -> Self {
-        self.keeps = true;
-        self
-    }
-
-    fn release<T: Scalar>(&self, level: &mut ComputedLevel<S, T>) {
-        if !self.keeps {
-            level.release();
-        }
+        Storing { builder, setup, to, plan, smoother: builder.smoother() }
     }
 
     /// The levels, for vectors of the caller's precision.
@@ -103,7 +89,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
                     let transfer = phases.time("place", || {
                         at_level(i, self.grid_transfer::<V, W>(&*level, coarse_rows, transfer))
                     })?;
-                    self.release(level);
+                    level.release();
                     let coarse = self.level::<T, W>(levels, i + 1, phases)?;
                     self.coarser::<V, W>(transfer, coarse)?
                 }))
@@ -111,11 +97,11 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             None if inverted => {
                 let inverse =
                     phases.time("coarsest", || with_storage!(storage, N => level.inverse::<B, N, V>(self)))?;
-                self.release(level);
+                level.release();
                 Below::Inverse(inverse.into())
             }
             None => {
-                self.release(level);
+                level.release();
                 Below::Sweeps(config.int("amg.coarsest.sweeps"))
             }
         };

@@ -1,74 +1,59 @@
-//! What rounding a level to 16 bits would cost, found on the device: the measures of [`crate::amg::plan`], whose
-//! numbers alone come to the host. Sums are added in another order than there.
+//! What rounding a level to 16 bits would cost, found on the device as in [`crate::host::rounding_loss`]; numbers alone come to
+//! the host. Sums are added in another order than there.
 
 use super::scaling::{Factors, MAX_BLOCKS, over_values, shape};
 use super::{DeviceCsr, diagonal};
+use crate::backend::Backend;
+use crate::backend::setup::{Loss, Losses, Measured};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Scalar;
 
 /// Numbers of a matrix, as in `kernels/rounding_loss.cu`.
-const NUMBERS: usize = 6;
+const NUMBERS: usize = 7;
 
 /// Absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows: the right-hand side
-/// that a rehearsal begins with.
+/// that inverse iterations begin with.
 pub(crate) fn start<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
     let d = diagonal::entries(gpu, a)?;
     let (n, b) = (d.len(), gpu.allocate::<f64>(d.len())?);
-    gpu.launch(gpu.kernel("reference_cycle_start")?, n, &[&(n as i64), &d.view(), &b.view()])?;
+    gpu.launch(gpu.kernel("inverse_iteration_start")?, n, &[&(n as i64), &d.view(), &b.view()])?;
     Ok((d, b))
 }
 
-/// A matrix of a level, or the prolongator to it, that is to be measured.
-pub(crate) struct Candidate<'a, T> {
+/// A level that is measured: its matrix, the prolongator from the next level, and its factors.
+pub(crate) struct Level<'a, T> {
     pub matrix: &'a DeviceCsr<T>,
-    pub is_transfer: bool,
-    /// The diagonal of the level's matrix, of any sign; none where only the energy is wanted.
-    pub diagonal: Option<&'a Slice<f64>>,
-    /// A smooth vector of the level, and one of the level that columns belong to.
-    pub smooth: (&'a Slice<f64>, &'a Slice<f64>),
-    /// Factors of rows and columns, where those are scaled; none where losses are not wanted.
-    pub losses: Option<(Option<&'a Factors>, Option<&'a Factors>)>,
+    pub prolongator: Option<&'a DeviceCsr<T>>,
+    pub factors: Option<&'a Factors>,
 }
 
-/// What was found of one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
-    /// w·A w.
-    pub energy: f64,
-    /// |w|_D^2.
-    pub weight: f64,
-    /// In f16 and bf16: |E w|_(D^-1)^2 for a matrix, |E w|_D^2 for a transfer, infinite when an entry is out of range;
-    /// and the largest share of a row that vanishes.
-    pub f16: (f64, f64),
-    pub bf16: (f64, f64),
+/// A matrix or prolongator with the diagonal of its level, its factors, and the vectors of its rows and columns.
+struct Part<'a, T> {
+    matrix: &'a DeviceCsr<T>,
+    is_transfer: bool,
+    factors: [Option<&'a Factors>; 2],
+    diagonal: &'a Slice<f64>,
+    of_rows: &'a Slice<f64>,
+    of_columns: &'a Slice<f64>,
 }
 
-/// Measures all of them, each in one pass. Waits for the device once.
-pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<Vec<Measured>> {
-    let parts = gpu.zeroed::<f64>(NUMBERS * MAX_BLOCKS * all.len())?;
-    for (k, candidate) in all.iter().enumerate() {
-        let Candidate { matrix: a, is_transfer, diagonal, smooth, losses } = candidate;
-        let (n, m) = (a.scalar_rows(), a.cols * a.block.cols);
-        assert!(diagonal.is_none_or(|d| d.len() == n) && smooth.0.len() == n && smooth.1.len() == m);
-        fn scale(factors: Option<&Factors>) -> View<'_> {
-            factors.map_or(View::NONE, |factors| factors.s.view())
-        }
-        let (s_rows, s_columns) = losses.map_or((View::NONE, View::NONE), |(left, right)| (scale(left), scale(right)));
+impl<T: Scalar> Part<'_, T> {
+    fn launch(&self, gpu: &Gpu, parts: View<'_>) -> Result<()> {
+        let (a, n) = (self.matrix, self.matrix.scalar_rows());
+        assert!(self.diagonal.len() == n && self.of_rows.len() == n);
+        assert!(self.of_columns.len() == a.cols * a.block.cols);
+        let [s_rows, s_columns] = self.factors.map(|s| s.map_or(View::NONE, |factors| factors.s.view()));
         let (kernel, lanes) = over_values(gpu, a, "rounding_loss")?;
-        let (rows, br, bc) = shape(a);
-        let (is_transfer, losses) = (i32::from(*is_transfer), i32::from(losses.is_some()));
-        let diagonal = diagonal.map_or(View::NONE, Slice::view);
-        let (of_rows, of_columns) = (smooth.0.view(), smooth.1.view());
+        let ((rows, br, bc), is_transfer) = (shape(a), i32::from(self.is_transfer));
+        let (diagonal, of_rows, of_columns) = (self.diagonal.view(), self.of_rows.view(), self.of_columns.view());
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-        let own = parts.subslice(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
-        let arguments: [&dyn Argument; 14] = [
+        let arguments: [&dyn Argument; 13] = [
             &rows,
             &br,
             &bc,
             &is_transfer,
-            &losses,
             &s_rows,
             &s_columns,
             &diagonal,
@@ -77,24 +62,43 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
             &offsets,
             &columns,
             &values,
-            &own,
+            &parts,
         ];
-        gpu.launch(kernel, (n * lanes).min(MAX_BLOCKS * BLOCK), &arguments)?;
+        gpu.launch(kernel, (n * lanes).min(MAX_BLOCKS * BLOCK), &arguments)
     }
-    let result = gpu.allocate::<f64>(NUMBERS * all.len())?;
-    gpu.launch_blocks(gpu.kernel("rounding_loss_finish")?, all.len(), &[&parts.view(), &result.view()])?;
-    let numbers = gpu.fetch(&result)?;
-    let each = numbers.chunks_exact(NUMBERS).map(|of| Measured {
-        energy: of[0],
-        weight: of[1],
-        f16: (of[2], of[4]),
-        bf16: (of[3], of[5]),
-    });
-    Ok(each.collect())
 }
 
-/// x·A x. Waits for the device.
-pub(crate) fn energy<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, x: &Slice<f64>) -> Result<f64> {
-    let one = Candidate { matrix: a, is_transfer: false, diagonal: None, smooth: (x, x), losses: None };
-    Ok(measure(gpu, &[one])?[0].energy)
+/// Measures all levels, given a smooth vector of the coarsest. Waits for the device once.
+pub(crate) fn measure<T: Scalar>(gpu: &Gpu, levels: &[Level<'_, T>], smooth: Buffer<f64>) -> Result<Vec<Measured>> {
+    let count = 2 * levels.len();
+    let parts = gpu.zeroed::<f64>(NUMBERS * MAX_BLOCKS * count)?;
+    let part = |k: usize| parts.subslice(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
+    let mut w = smooth;
+    for (i, level) in levels.iter().enumerate().rev() {
+        let d = diagonal::entries(gpu, level.matrix)?;
+        if let Some(p) = level.prolongator {
+            let below = levels.get(i + 1).and_then(|below| below.factors);
+            let fine = gpu.zeros::<f64>(d.len())?;
+            let factors = [level.factors, below];
+            Part { matrix: p, is_transfer: true, factors, diagonal: &d, of_rows: &fine, of_columns: &w }
+                .launch(gpu, part(2 * i + 1))?;
+            w = fine;
+        }
+        let (matrix, factors) = (level.matrix, [level.factors; 2]);
+        Part { matrix, is_transfer: false, factors, diagonal: &d, of_rows: &w, of_columns: &w }
+            .launch(gpu, part(2 * i))?;
+    }
+    let result = gpu.allocate::<f64>(NUMBERS * count)?;
+    gpu.launch_blocks(gpu.kernel("rounding_loss_finish")?, count, &[&parts.view(), &result.view()])?;
+    let numbers = gpu.fetch(&result)?;
+    let each = numbers.chunks_exact(2 * NUMBERS).zip(levels).map(|(of, level)| {
+        let weight = of[2];
+        let losses = |of: &[f64]| Losses {
+            f16: Loss { error: of[3] / weight, vanished: of[5] },
+            bf16: Loss { error: of[4] / weight, vanished: of[6] },
+        };
+        let prolongator = level.prolongator.map_or(Losses::OUT_OF_RANGE, |_| losses(&of[NUMBERS..]));
+        Measured { rows: of[0], energy: of[1], weight, matrix: losses(of), prolongator }
+    });
+    Ok(each.collect())
 }

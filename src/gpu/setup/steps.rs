@@ -5,19 +5,19 @@ use super::colouring::DeviceColouring;
 use super::deferred_checks::DeferredChecks;
 use super::functions::DeviceFunctions;
 use super::grid::{GpuMatrix, GpuPattern};
-use super::rounding_loss::{self, Candidate as Measurable};
+use super::rounding_loss;
 use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
-    DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
+    DeviceAggregates, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
     eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
 };
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, FormatRequest, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
+    By, Candidate, FormatRequest, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
     StorageHint, Store, Stored, Symbolic, at_level,
 };
 use crate::backend::spectrum::Largest;
-use crate::backend::{Backend, Colours, Operator};
+use crate::backend::{Colours, Operator};
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
@@ -25,6 +25,7 @@ use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::SharedCsr;
 use crate::sync::lock;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 /// A pattern that a step reuses.
@@ -400,45 +401,28 @@ impl Setup for Gpu {
         format.kept_bytes()
     }
 
-    fn diagonal<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Buffer<f64>> {
-        diagonal::entries(self, &*a.diagonal_blocks(self)?)
-    }
-
     fn random_right_hand_side<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
         rounding_loss::start(self, &*a.diagonal_blocks(self)?)
     }
 
-    fn energy<T: Scalar>(&self, a: &GpuMatrix<T>, x: &Slice<f64>) -> Result<f64> {
-        let GpuMatrix::Stencil(a) = a else { return rounding_loss::energy(self, a, x) };
-        let (a, mut y) = (self.stencil_operator::<T, f64, f64>(a)?, self.zeros(x.len())?);
-        a.apply(1.0, x, 0.0, &mut y)?;
-        Ok(self.dot(x, &y))
-    }
-
-    /// Both formats in one pass, and all candidates with one wait.
+    /// With one wait.
     fn rounding_losses<T: Scalar>(
         &self,
-        candidates: &[Candidate<'_, Gpu, T>],
-        _: &(dyn Fn(&Loss, f64) -> bool + Sync),
+        levels: &[Candidate<'_, Gpu, T>],
+        smooth: Buffer<f64>,
     ) -> Result<Vec<Measured>> {
-        let in_rows: Vec<_> =
-            candidates.iter().map(|candidate| candidate.matrix.to_rows(self)).collect::<Result<_>>()?;
-        let all: Vec<_> = candidates.iter().zip(&in_rows).map(|(candidate, a)| measurable(candidate, a)).collect();
-        let found = rounding_loss::measure(self, &all)?;
-        let each = candidates.iter().zip(found).map(|(candidate, found)| {
-            let loss = |(error, vanished): (f64, f64)| match candidate.losses {
-                Some(_) => Loss { error: error / found.weight, vanished },
-                None => Loss::OUT_OF_RANGE,
-            };
-            Measured { energy: found.energy.abs() / found.weight, f16: loss(found.f16), bf16: loss(found.bf16) }
+        let in_rows = |a: Option<&'_ GpuMatrix<T>>| a.map(|a| a.to_rows(self).map(Cow::into_owned)).transpose();
+        let mut matrices = Vec::new();
+        for level in levels {
+            matrices.push((level.matrix.to_rows(self)?, in_rows(level.prolongator)?));
+        }
+        let each = levels.iter().zip(&matrices).map(|(level, (a, p))| rounding_loss::Level {
+            matrix: a,
+            prolongator: p.as_ref(),
+            factors: level.factors,
         });
-        Ok(each.collect())
+        rounding_loss::measure(self, &each.collect::<Vec<_>>(), smooth)
     }
-}
-
-fn measurable<'a, T: Scalar>(candidate: &Candidate<'a, Gpu, T>, matrix: &'a DeviceCsr<T>) -> Measurable<'a, T> {
-    let Candidate { is_transfer, diagonal, smooth, losses, .. } = *candidate;
-    Measurable { matrix, is_transfer, diagonal: Some(diagonal), smooth, losses }
 }
 
 fn factor(by: By<'_, Factors>) -> Factor<'_> {

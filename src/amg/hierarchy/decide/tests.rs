@@ -1,19 +1,19 @@
 //! Measures and choices of formats against the host's.
 
+use crate::backend::setup::{self as host_setup, Measured};
 use crate::config::Config;
 use crate::context::Context;
 use crate::gallery;
 use crate::gpu::Gpu;
 use crate::gpu::setup::DeviceCsr;
-use crate::gpu::setup::rounding_loss::{self, Candidate};
+use crate::gpu::setup::rounding_loss;
 use crate::gpu::setup::scaling::Factors;
 use crate::hash::hash;
-use crate::host::rounding_loss as host_loss;
+use crate::host::{Host, HostMatrix, rounding_loss as host_loss};
 use crate::matrix::{Matrix, Values};
 use crate::preconditioner::Amg;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr};
-use half::{bf16, f16};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,12 +22,15 @@ fn contexts() -> Vec<Context> {
     ["sim:32", "sim:64"].into_iter().chain(cuda).map(|name| Context::new(name).unwrap()).collect()
 }
 
-/// Rows of up to `longest` blocks, some of them empty, with values over some orders of magnitude.
+/// Rows of up to `longest` blocks, some of them without a diagonal or empty, with values over some orders of magnitude.
 fn scattered(rows: usize, cols: usize, block: Block, longest: usize, seed: u64) -> Csr<f64> {
     let (mut offsets, mut columns) = (vec![0], Vec::new());
     for i in 0..rows {
         let length = if i == rows / 2 { longest } else { hash(i, seed) as usize % 7 };
         let mut own: Vec<i32> = (0..length).map(|k| (hash(i * 4096 + k, seed) % cols as u64) as i32).collect();
+        if i < cols && i % 50 != 49 {
+            own.push(i as i32);
+        }
         own.sort_unstable();
         own.dedup();
         columns.extend(own);
@@ -56,95 +59,82 @@ fn near(on_device: f64, on_host: f64, what: &str) {
     assert!(alike, "{what}: {on_device:e} and not {on_host:e}");
 }
 
-/// All measures of a matrix on the device against those of the host.
-fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, what: &str) {
-    let view = a.view();
-    let (n, m) = (view.scalar_rows(), a.cols * a.block.cols);
-    let (s, s_columns) = (powers(n, 1, spread), powers(m, if is_transfer { 2 } else { 1 }, spread));
-    let (w, mut d) = (numbers(n, 3), numbers(n, 5));
-    let w_columns = if is_transfer { numbers(m, 4) } else { w.clone() };
-    d.iter_mut().for_each(|d| *d += if *d < 0.0 { -0.1 } else { 0.1 });
-    let on_device = DeviceCsr::upload(gpu, &view).unwrap();
-    let [device_w, device_w_columns, device_d] = [&w, &w_columns, &d].map(|x| gpu.upload(x).unwrap());
-    let factors = |s: &[f64]| Factors::of(gpu.upload(s).unwrap());
-    let (f, f_columns) = (factors(&s), factors(&s_columns));
-    let candidate = Candidate {
-        matrix: &on_device,
-        is_transfer,
-        diagonal: Some(&*device_d),
-        smooth: (&device_w, &device_w_columns),
-        losses: Some((Some(&f), Some(&f_columns))),
-    };
-    let unscaled = Candidate { losses: Some((None, None)), ..candidate };
-    let alone = Candidate { losses: None, ..candidate };
-    let found = rounding_loss::measure(gpu, &[candidate, unscaled, alone]).unwrap();
-    d.iter_mut().for_each(|d| *d = d.abs());
-    let weight: f64 = (0..n).map(|i| d[i] * w[i] * w[i]).sum();
-    let ones = |n: usize| vec![1.0; n];
-    for (found, (s, s_columns)) in found.iter().zip([(s, s_columns), (ones(n), ones(m))]) {
-        let (half, brain) = if is_transfer {
-            let scales = (&s[..], &s_columns[..]);
-            (
-                host_loss::transfer_loss::<T, f16>(&view, scales, (&d, &w), &w_columns),
-                host_loss::transfer_loss::<T, bf16>(&view, scales, (&d, &w), &w_columns),
-            )
-        } else {
-            (host_loss::matrix_loss::<T, f16>(&view, &s, &d, &w), host_loss::matrix_loss::<T, bf16>(&view, &s, &d, &w))
+/// All measures of two levels on the device against those of the host.
+fn compare<T: Scalar>(gpu: &Gpu, [a, p, below]: [Csr<T>; 3], spread: u64, what: &str) {
+    let device = [&a, &p, &below].map(|a| DeviceCsr::upload(gpu, &a.view()).unwrap());
+    let (n, m) = (a.view().scalar_rows(), below.view().scalar_rows());
+    let smooth = numbers(m, 4);
+    let host = [a, p, below].map(|a| HostMatrix::from(a.into_shared()));
+    let (s, s_below) = (powers(n, 1, spread), powers(m, 2, spread));
+    let (f, f_below) = (Factors::of(gpu.upload(&s).unwrap()), Factors::of(gpu.upload(&s_below).unwrap()));
+    for is_scaled in [true, false] {
+        let level = |i: usize, p: Option<usize>, f| rounding_loss::Level {
+            matrix: &device[i],
+            prolongator: p.map(|p| &device[p]),
+            factors: Some(f).filter(|_| is_scaled),
         };
-        for (found, on_host, name) in [(found.f16, half.unwrap(), "f16"), (found.bf16, brain.unwrap(), "bf16")] {
-            near(found.0 / weight, on_host.error, &format!("{what}: error of {name}"));
-            near(found.1, on_host.vanished, &format!("{what}: what vanishes in {name}"));
+        let levels = [level(0, Some(1), &f), level(2, None, &f_below)];
+        let found = rounding_loss::measure(gpu, &levels, gpu.upload(&smooth).unwrap()).unwrap();
+        let level = |i: usize, p: Option<usize>, s| host_setup::Candidate::<Host, T> {
+            matrix: &host[i],
+            prolongator: p.map(|p| &host[p]),
+            factors: Some(s).filter(|_| is_scaled),
+        };
+        let levels = [level(0, Some(1), &s), level(2, None, &s_below)];
+        let expected = host_loss::measure(&levels, smooth.clone()).unwrap();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.rows, expected.rows, "{what}");
+            near(found.weight, expected.weight, what);
+            let unlike = (found.energy - expected.energy).abs();
+            assert!(unlike <= 1e-10 * (expected.weight + expected.energy.abs()), "{what}: {unlike:e}");
+            let all = |of: &Measured| [of.matrix.f16, of.matrix.bf16, of.prolongator.f16, of.prolongator.bf16];
+            for (k, (found, expected)) in all(found).iter().zip(all(expected)).enumerate() {
+                near(found.error, expected.error, &format!("{what}: error {k}"));
+                near(found.vanished, expected.vanished, &format!("{what}: what vanishes, {k}"));
+            }
         }
     }
-    for found in &found {
-        near(found.weight, weight, what);
-        if !is_transfer && n > 0 {
-            let size: f64 = view.values.iter().map(|v| v.to_f64().abs()).sum();
-            let energy = host_loss::energy(&view, &d, &w).unwrap() * weight;
-            assert!((found.energy.abs() - energy).abs() <= 1e-14 * size, "{what}: {} {energy}", found.energy);
-        }
-    }
-    assert_eq!((found[2].f16, found[2].bf16), ((0.0, 0.0), (0.0, 0.0)), "{what}: nothing was asked");
 }
 
 #[test]
 fn measures_are_those_of_the_host() {
     let block = |rows, cols| Block { rows, cols };
+    let levels = |n: usize, longest: usize, seed: u64| {
+        let m = n / 3 + 1;
+        [
+            scattered(n, n, Block::SCALAR, longest.min(n), seed),
+            scattered(n, m, Block::SCALAR, 3, 9),
+            scattered(m, m, Block::SCALAR, 5.min(m), 12),
+        ]
+    };
     for context in contexts() {
         let gpu = context.gpu().unwrap();
-        for (k, n) in [0, 1, 31, 32, 33, 255, 257, 1500].into_iter().enumerate() {
+        for (k, n) in [1, 31, 32, 33, 255, 257, 1500].into_iter().enumerate() {
             for (spread, longest) in [(2, 40), (30, 300)] {
-                let square = scattered(n, n, Block::SCALAR, longest.min(n), k as u64);
-                compare(gpu, &square, false, spread, &format!("{n} rows"));
-                compare(gpu, &scattered(n, n / 3 + 1, Block::SCALAR, 3, 9), true, spread, &format!("{n} rows of P"));
+                compare(gpu, levels(n, longest, k as u64), spread, &format!("{n} rows"));
             }
         }
         // Eight lanes for a row, and a warp.
         for length in [11, 60, 120] {
-            let dense = Csr::from_triplets(
-                150,
-                150,
-                &(0..150 * length)
-                    .map(|e| (e / length, (e / length + e % length) % 150, numbers(1, e as u64)[0]))
-                    .collect::<Vec<_>>(),
-            );
-            compare(gpu, &dense.unwrap(), false, 3, &format!("{length} in a row"));
+            let entries = (0..150 * length).map(|e| (e / length, (e / length + e % length) % 150, numbers(1, e as u64)[0]));
+            let dense = Csr::from_triplets(150, 150, &entries.collect::<Vec<_>>()).unwrap();
+            let [_, p, below] = levels(150, 1, 2);
+            compare(gpu, [dense, p, below], 3, &format!("{length} in a row"));
         }
-        compare(gpu, &scattered(70, 70, block(3, 3), 20, 6), false, 4, "blocks");
-        compare(gpu, &scattered(70, 70, block(6, 6), 20, 6), false, 4, "large blocks");
-        compare(gpu, &scattered(70, 25, block(3, 6), 3, 7), true, 4, "blocks of a prolongator");
-        let narrow = scattered(90, 90, Block::SCALAR, 20, 8).view().to_owned_as::<f32>().unwrap();
-        compare(gpu, &narrow, false, 4, "f32");
+        let large = scattered(25, 25, block(6, 6), 20, 6);
+        let blocks = [scattered(70, 70, block(3, 3), 20, 6), scattered(70, 25, block(3, 6), 3, 7), large];
+        compare(gpu, blocks, 4, "blocks");
+        let narrow = levels(90, 20, 8).map(|a| a.view().to_owned_as::<f32>().unwrap());
+        compare(gpu, narrow, 4, "f32");
     }
-    // More rows than one wave of blocks has.
+    // A sample of the rows, and more of them than one wave of blocks has.
     if let Some(context) = contexts().first() {
-        let many = scattered(140_000, 140_000, Block::SCALAR, 3, 10);
-        compare(context.gpu().unwrap(), &many, false, 2, "many rows");
+        compare(context.gpu().unwrap(), levels(140_000, 3, 10), 2, "many rows");
     }
 }
 
 #[test]
-fn a_reference_cycle_starts_from_the_right_hand_side_of_the_host() {
+fn inverse_iterations_start_from_the_right_hand_side_of_the_host() {
     let a = scattered(600, 600, Block::SCALAR, 9, 3);
     for context in contexts() {
         let gpu = context.gpu().unwrap();
