@@ -211,7 +211,7 @@ fn what_overflows_is_an_error_that_names_the_level_or_under_auto_promoted() {
         // What is not finite before the cycle is not lost in it.
         amg.apply(&vec![f64::NAN; n], &mut vec![0.0; n]).unwrap();
     }
-    // The reference cycle does not see what a solve will be asked for.
+    // Set-up does not see what a solve will be asked for.
     let matrix = problem("poisson27:9");
     for (m, method) in ["fcg", "richardson"].into_iter().enumerate() {
         for device in rotating_devices(m) {

@@ -232,7 +232,7 @@ fn what_overflows_is_an_error_that_names_the_level_or_under_auto_promoted() {
     let error = amg.apply(&vec![1e60; n], &mut vec![0.0; n]).unwrap_err();
     assert!(error.message.starts_with("level 1: "), "{error}");
 
-    // The reference cycle does not see what a solve will be asked for.
+    // Set-up does not see what a solve will be asked for.
     let (result, report, x) = solve(&[("precision", "auto"), unscaled], 1e60);
     assert_eq!(result.unwrap(), Status::Success);
     let [first, ..] = &report.promotions[..] else { panic!("nothing was promoted") };
