@@ -32,6 +32,24 @@ DEVICE bool is_sampled(i64 line, i64 lines) {
 // Largest number of blocks that measure a matrix; the numbers of unused ones are zero.
 constexpr int LOSS_PARTS = 1024;
 
+// Absolute values of the diagonal in the rows of the sample; zero where there is none.
+#define SAMPLE_DIAGONAL(T) \
+    KERNEL(sample_diagonal_##T, i64 rows, i32 br, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> diagonal) { \
+        const i64 line = global_index(); \
+        if (line < rows * br && is_sampled(line, rows * br)) { \
+            const i64 row = line / br; \
+            const i64 r = line % br; \
+            f64 found = 0.0; \
+            for (i64 k = offsets[row]; k < offsets[row + 1]; ++k) { \
+                if (columns[k] == row) { \
+                    found += to_f64(values[(k * br + r) * br + r]); \
+                } \
+            } \
+            diagonal[line] = magnitude(found); \
+        } \
+    }
+FOR_SETUP(SAMPLE_DIAGONAL)
+
 // Reduces the numbers over the block. All threads take part.
 DEVICE void block_losses(f64 (&own)[LOSS_NUMBERS], const Out<f64> &out, i64 first) {
     constexpr int WARPS = BLOCK / WARP;
@@ -74,7 +92,7 @@ template <class S> struct RowLoss {
 // A power of two for each row or column; an empty array means ones.
 DEVICE f64 power_of(const In<f64> &s, i64 i) { return s.len == 0 ? 1.0 : s[i]; }
 
-// Measures a matrix A, or a prolongator P to a level of A whose diagonal is `diagonal`. N lanes share a scalar row.
+// Measures a matrix A, or a prolongator P to a level of A with this diagonal. N lanes share a scalar row.
 // `of_columns` is a smooth vector of the level of columns, s are scalings. Of a matrix `of_rows` is the same vector. Of a
 // prolongator it becomes the product with all rows.
 template <class T, int N>
@@ -131,7 +149,7 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, const In<f64> 
                 of_rows[line] = product;
             }
             if (sampled) {
-                const f64 d = magnitude(diagonal[line]);
+                const f64 d = diagonal[line];
                 const f64 w = of_rows[line];
                 own[0] += 1.0;
                 own[1] += w * product;

@@ -10,7 +10,7 @@ use crate::config::{Config, LevelPart, Wanted};
 use crate::scalar::Precision;
 
 /// Error energy over energy that a part of a level may cost.
-const LIMIT: f64 = 0.02;
+const LIMIT: f64 = 0.04;
 
 /// Share of a row's absolute sum that may vanish.
 const VANISHED: f64 = 1.0 / 1024.0;

@@ -3,7 +3,6 @@
 
 use super::scaling::{Factors, MAX_BLOCKS, over_values, shape};
 use super::{DeviceCsr, diagonal};
-use crate::backend::Backend;
 use crate::backend::setup::{Loss, Losses, Measured};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
@@ -68,6 +67,16 @@ impl<T: Scalar> Part<'_, T> {
     }
 }
 
+/// Absolute values of the diagonal in the rows of the sample.
+fn sample_diagonal<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
+    let (n, (rows, br, _)) = (a.scalar_rows(), shape(a));
+    let d = gpu.allocate::<f64>(n)?;
+    let kernel = gpu.kernel(&format!("sample_diagonal_{}", T::PRECISION.name()))?;
+    let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+    gpu.launch(kernel, n, &[&rows, &br, &offsets, &columns, &values, &d.view()])?;
+    Ok(d)
+}
+
 /// Measures all levels, given a smooth vector of the coarsest. Waits for the device once.
 pub(crate) fn measure<T: Scalar>(gpu: &Gpu, levels: &[Level<'_, T>], smooth: Buffer<f64>) -> Result<Vec<Measured>> {
     let count = 2 * levels.len();
@@ -75,10 +84,10 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, levels: &[Level<'_, T>], smooth: Buf
     let part = |k: usize| parts.subslice(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
     let mut w = smooth;
     for (i, level) in levels.iter().enumerate().rev() {
-        let d = diagonal::entries(gpu, level.matrix)?;
+        let d = sample_diagonal(gpu, level.matrix)?;
         if let Some(p) = level.prolongator {
             let below = levels.get(i + 1).and_then(|below| below.factors);
-            let fine = gpu.zeros::<f64>(d.len())?;
+            let fine = gpu.allocate::<f64>(d.len())?;
             let factors = [level.factors, below];
             Part { matrix: p, is_transfer: true, factors, diagonal: &d, of_rows: &fine, of_columns: &w }
                 .launch(gpu, part(2 * i + 1))?;
