@@ -22,7 +22,7 @@ constexpr int LOSS_SUMS = 5;
 // The sample of scalar rows, as in src/backend/common.rs.
 constexpr i64 SAMPLE_CHUNK = 64;
 constexpr u64 SAMPLED_CHUNKS = 16;
-constexpr i64 SAMPLED_WHOLE = 1 << 16;
+constexpr i64 SAMPLED_WHOLE = 1 << 13;
 constexpr u64 SAMPLE_SEED = 6;
 
 DEVICE bool is_sampled(i64 line, i64 lines) {

@@ -35,7 +35,7 @@ pub const SAMPLE_CHUNK: usize = 64;
 const SAMPLED_CHUNKS: u64 = 16;
 
 /// Up to so many rows all are in the sample.
-const SAMPLED_WHOLE: usize = 1 << 16;
+const SAMPLED_WHOLE: usize = 1 << 13;
 
 /// Seed of the choice of chunks.
 const SAMPLE_SEED: u64 = 6;
