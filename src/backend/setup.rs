@@ -270,8 +270,8 @@ pub(crate) trait Setup: Backend {
     type Format: Clone + Send + Sync + 'static;
     /// Checks that are evaluated later.
     type Checks: Send;
-    /// Whether [`Setup::scaled`] replaces matrices as soon as factors are known; otherwise they are applied where
-    /// matrices are stored.
+    /// Whether [`Setup::scaled`] replaces the matrices of levels as soon as factors are known; otherwise they are applied
+    /// where matrices are stored, as those of transfers always are.
     const SCALES_AT_ONCE: bool;
 
     /// Runs all of a set-up of so many operations.

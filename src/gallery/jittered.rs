@@ -77,11 +77,7 @@ impl Mesh {
 
     /// The matrix in blocks of so many rows. `add` adds the product of two shape functions over an element, given a weight
     /// and their gradients.
-    fn matrix(
-        &self,
-        block: usize,
-        add: impl Fn(f64, [f64; 3], [f64; 3], &mut [f64]) + Sync,
-    ) -> Result<Csr<f64>> {
+    fn matrix(&self, block: usize, add: impl Fn(f64, [f64; 3], [f64; 3], &mut [f64]) + Sync) -> Result<Csr<f64>> {
         let elements = self.elements;
         if elements.contains(&0) {
             let sizes = elements.map(|n| n.to_string()).join(" x ");

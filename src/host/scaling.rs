@@ -16,6 +16,7 @@ use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names, which is not `none`.
 pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Vec<f64>> {
@@ -180,13 +181,100 @@ pub(crate) fn store<T: Scalar, S: Number>(
     if !is_narrower::<T, S>() {
         return a.cast::<S>();
     }
-    let stored = match rounding {
-        Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => keeping::<T, S>(a, vector)?,
-        _ => a.cast::<S>()?,
+    let from = a.values.as_slice();
+    let (stored, lost) = match rounding {
+        Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => {
+            let stored = keeping::<T, S>(a, vector)?;
+            let lost = lost_in(from, stored.values.as_slice())?;
+            (stored, lost)
+        }
+        _ => {
+            let (mut values, lost) = (try_vec(from.len(), S::ZERO)?, Lost::default());
+            par::for_each_mut(&mut values, par::GRAIN, |start, to| {
+                let from = &from[start..][..to.len()];
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = from.cast());
+                lost.add(from, to);
+            });
+            (SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) }, lost.counts())
+        }
     };
-    let rows_lost = || rows_lost(&a.view(), &stored.view());
-    check_stored(a.values.as_slice(), stored.values.as_slice(), (what, may_vanish), &rows_lost)?;
+    check_counts::<S>((what, may_vanish), from.len(), lost, &|| rows_lost(&a.view(), &stored.view()))?;
     Ok(stored)
+}
+
+/// The matrix with rows and columns multiplied, in another format: [`apply`] and [`store`] in one pass.
+pub(crate) fn store_scaled<T: Scalar, S: Number>(
+    a: &SharedCsr<T>,
+    (left, right): (&[f64], &[f64]),
+    which: (&str, bool),
+) -> Result<SharedCsr<S>> {
+    if !is_narrower::<T, S>() || which.0 == MATRIX {
+        return store(&multiplied(a, left, right)?, which, Rounding::Nearest);
+    }
+    let view = a.view();
+    let len = view.block.len();
+    let (mut values, lost) = (try_vec(view.entries(), S::ZERO)?, Lost::default());
+    let offsets = par::offsets(view.rows, |i| view.row_range(i).len())?;
+    par::for_each_segment_mut(&mut values, &offsets, len, par::ROW_GRAIN, |range, values| {
+        let from = &view.values[view.row_range(range.start).start * len..][..values.len()];
+        let mut rest = &mut *values;
+        for i in range {
+            let (row, next) = rest.split_at_mut(view.row_range(i).len() * len);
+            rest = next;
+            each_scaled(&view, i, left, right, |place, value| row[place] = T::from_f64(value).cast());
+        }
+        lost.add(from, values);
+    });
+    check_counts::<S>(which, values.len(), lost.counts(), &|| Ok(0))?;
+    Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
+}
+
+/// Entries that are too large for a format, and too small.
+#[derive(Default)]
+struct Lost {
+    too_large: AtomicU64,
+    too_small: AtomicU64,
+}
+
+impl Lost {
+    /// Adds those of a piece that was converted.
+    fn add<T: Scalar, S: Number>(&self, from: &[T], to: &[S]) {
+        let (mut too_large, mut too_small) = (0, 0);
+        for (from, to) in from.iter().zip(to) {
+            too_large += u64::from(!to.widen().is_finite());
+            too_small += u64::from(is_too_small(*to) && *from != T::ZERO);
+        }
+        self.too_large.fetch_add(too_large, Ordering::Relaxed);
+        self.too_small.fetch_add(too_small, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        (self.too_large.load(Ordering::Relaxed), self.too_small.load(Ordering::Relaxed))
+    }
+}
+
+/// What is lost in a conversion.
+fn lost_in<T: Scalar, S: Number>(from: &[T], to: &[S]) -> Result<(u64, u64)> {
+    let lost = Lost::default();
+    par::map_ranges(from.len(), par::GRAIN, |range| {
+        lost.add(&from[range.clone()], &to[range]);
+        Ok(())
+    })?;
+    Ok(lost.counts())
+}
+
+/// An error if so many of all entries are too large and too small for format `S`.
+fn check_counts<S: Number>(
+    (what, may_vanish): (&str, bool),
+    entries: usize,
+    lost: (u64, u64),
+    rows_lost: &dyn Fn() -> Result<u64>,
+) -> Result<()> {
+    if S::PRECISION == Precision::F32 {
+        let rows = if what == MATRIX && lost.1 > 0 { rows_lost()? } else { 0 };
+        return check_lost_in_f32(what, entries, [lost.0, lost.1, rows]);
+    }
+    check_lost::<S>(what, may_vanish, entries, lost)
 }
 
 /// An error if values in another format are out of range, but for small ones where they may vanish. `rows_lost` counts rows of which all are too
@@ -200,20 +288,7 @@ pub(super) fn check_stored<T: Scalar, S: Number>(
     if !is_narrower::<T, S>() {
         return Ok(());
     }
-    let counts = par::map_ranges(from.len(), par::GRAIN, |range| {
-        let (mut too_large, mut vanished) = (0, 0);
-        for (from, to) in from[range.clone()].iter().zip(&to[range]) {
-            too_large += u64::from(!to.widen().is_finite());
-            vanished += u64::from(is_too_small(*to) && *from != T::ZERO);
-        }
-        Ok((too_large, vanished))
-    })?;
-    let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-    if S::PRECISION == Precision::F32 {
-        let rows = if what == MATRIX && lost.1 > 0 { rows_lost()? } else { 0 };
-        return check_lost_in_f32(what, from.len(), [lost.0, lost.1, rows]);
-    }
-    check_lost::<S>(what, may_vanish, from.len(), lost)
+    check_counts::<S>((what, may_vanish), from.len(), lost_in(from, to)?, rows_lost)
 }
 
 /// Scalar rows of which all entries are too small for the format that they are stored in.

@@ -404,6 +404,11 @@ impl Setup for Host {
         which: Stored,
         _: &Mutex<()>,
     ) -> Result<HostMatrix<S>> {
+        if let (HostMatrix::Rows(a), Rounding::Nearest(rows, columns)) = (a, &rounding)
+            && let (Some(rows), Some(columns)) = (numbers(*rows)?, numbers(*columns)?)
+        {
+            return Ok(scaling::store_scaled(a, (&rows, &columns), (which.what, which.may_vanish))?.into());
+        }
         let (scaled, rounding) = match rounding {
             Rounding::Nearest(rows, columns) => (self.scaled(a, rows, columns)?, StoreRounding::Nearest),
             Rounding::RowSums(factors) => (a.clone(), StoreRounding::Keeping(factors)),

@@ -1,9 +1,9 @@
 //! The choice of number formats in set-up: measures each level for the [plan](crate::amg::plan). Levels are measured where they were
 //! computed, and only numbers come to the host.
 
+use super::SetupOn;
 use super::compute::Computing;
 use super::level::DENSE_ROWS;
-use super::SetupOn;
 use crate::amg::plan::{self, Measured, Part, Plan};
 use crate::backend::Operator;
 use crate::backend::setup::{Candidate, Losses, SetupMatrix};

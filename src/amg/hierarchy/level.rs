@@ -95,23 +95,16 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         Ok(LevelMatrices { a: setup.fetch(self.a())?, transfer })
     }
 
-    /// The factors of this level and the next that are yet to be applied.
-    fn unapplied(&self) -> (Option<&S::Factors>, Option<&S::Factors>) {
-        if S::SCALES_AT_ONCE { (None, None) } else { (self.factors.as_deref(), self.coarse_factors.as_deref()) }
+    /// The factors that are yet to be applied to its matrix. Those of its transfers are applied where these are stored.
+    fn unapplied(&self) -> Option<&S::Factors> {
+        self.factors.as_deref().filter(|_| !S::SCALES_AT_ONCE)
     }
 
-    /// Applies the factors to its matrices, where the backend scales at once.
+    /// Applies the factors to its matrix, where the backend scales at once.
     pub fn apply_factors(&mut self, setup: &S) -> Result<()> {
-        if !S::SCALES_AT_ONCE {
-            return Ok(());
-        }
-        let (fine, coarse) = (self.factors.as_deref(), self.coarse_factors.as_deref());
-        if fine.is_some() {
-            self.a = Some(setup.scaled(self.a(), By::over(fine), By::over(fine))?);
-        }
-        if let Some((p, r)) = self.transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) {
-            let scaled = setup.scaled(p, By::times(fine), By::over(coarse))?;
-            self.transfer = Some((scaled, setup.scaled(r, By::over(coarse), By::times(fine))?));
+        if S::SCALES_AT_ONCE && self.factors.is_some() {
+            let by = By::over(self.factors.as_deref());
+            self.a = Some(setup.scaled(self.a(), by, by)?);
         }
         Ok(())
     }
@@ -207,7 +200,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         let factors = self.factors.as_deref();
         let (a, by) = match builder.took_apart(self.number, self.a().block()) {
             true => (builder.import::<S, T>(setup)?, By::over(factors)),
-            false => (self.a().clone(), By::over(self.unapplied().0)),
+            false => (self.a().clone(), By::over(self.unapplied())),
         };
         let stored = match factors {
             Some(factors) if builder.config.text("precision.rounding") == "row_sums" => {
@@ -292,7 +285,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             let values = setup.stored_array::<T, N>(values, 1.0, self.number, &self.checks)?;
             return setup.dense(storing.to, self.rows, values);
         }
-        let by = By::over(self.unapplied().0);
+        let by = By::over(self.unapplied());
         let a = setup.scaled(self.a(), by, by)?;
         if self.rows > DENSE_ROWS
             && let Some(inverse) = setup.factorised(storing.to, &a)?
@@ -321,13 +314,13 @@ pub(super) trait TransfersIn<S: Setup, N: Number> {
 impl<S: Setup, T: Scalar, N: Number> TransfersIn<S, N> for ComputedLevel<S, T> {
     fn restriction(&self, setup: &S) -> Result<S::Matrix<N>> {
         setup.begin_phase(Some(self.number), "place");
-        let (fine, coarse) = self.unapplied();
+        let (fine, coarse) = (self.factors.as_deref(), self.coarse_factors.as_deref());
         let by = Rounding::Nearest(By::over(coarse), By::times(fine));
         self.stored(setup, &self.transfer().1, "restriction", by)
     }
 
     fn prolongator(&self, setup: &S) -> Result<S::Matrix<N>> {
-        let (fine, coarse) = self.unapplied();
+        let (fine, coarse) = (self.factors.as_deref(), self.coarse_factors.as_deref());
         let by = Rounding::Nearest(By::times(fine), By::over(coarse));
         self.stored(setup, &self.transfer().0, "prolongator", by)
     }

@@ -116,7 +116,8 @@ fn measures_are_those_of_the_host() {
         }
         // Eight lanes for a row, and a warp.
         for length in [11, 60, 120] {
-            let entries = (0..150 * length).map(|e| (e / length, (e / length + e % length) % 150, numbers(1, e as u64)[0]));
+            let entries =
+                (0..150 * length).map(|e| (e / length, (e / length + e % length) % 150, numbers(1, e as u64)[0]));
             let dense = Csr::from_triplets(150, 150, &entries.collect::<Vec<_>>()).unwrap();
             let [_, p, below] = levels(150, 1, 2);
             compare(gpu, [dense, p, below], 3, &format!("{length} in a row"));
