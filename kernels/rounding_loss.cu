@@ -21,26 +21,37 @@ constexpr int LOSS_SUMS = 5;
 
 // The sample of scalar rows, as in src/backend/common.rs.
 constexpr i64 SAMPLE_CHUNK = 64;
-constexpr u64 SAMPLED_CHUNKS = 16;
+constexpr i64 LEAST_DISTANCE = 16;
+constexpr i64 SAMPLED_ROWS = 1 << 17;
 constexpr i64 SAMPLED_WHOLE = 1 << 13;
 constexpr u64 SAMPLE_SEED = 6;
 
 DEVICE bool is_sampled(i64 line, i64 lines) {
-    return lines <= SAMPLED_WHOLE || hash(static_cast<u64>(line / SAMPLE_CHUNK), SAMPLE_SEED) % SAMPLED_CHUNKS == 0;
+    const i64 wanted = lines / SAMPLED_ROWS;
+    const u64 distance = static_cast<u64>(wanted > LEAST_DISTANCE ? wanted : LEAST_DISTANCE);
+    return lines <= SAMPLED_WHOLE || hash(static_cast<u64>(line / SAMPLE_CHUNK), SAMPLE_SEED) % distance == 0;
 }
 
 // Largest number of blocks that measure a matrix; the numbers of unused ones are zero.
 constexpr int LOSS_PARTS = 1024;
 
-// Absolute values of the diagonal in the rows of the sample; zero where there is none.
+// Absolute values of the diagonal in the rows of the sample; zero where there is none. Block rows that they are coupled with
+// are marked, where there is an array for it.
 #define SAMPLE_DIAGONAL(T) \
-    KERNEL(sample_diagonal_##T, i64 rows, i32 br, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> diagonal) { \
+    KERNEL(sample_diagonal_##T, i64 rows, i32 br, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> diagonal, \
+           Out<i32> marks) { \
         const i64 line = global_index(); \
         if (line < rows * br && is_sampled(line, rows * br)) { \
             const i64 row = line / br; \
             const i64 r = line % br; \
             f64 found = 0.0; \
+            if (marks.len > 0) { \
+                marks[row] = 1; \
+            } \
             for (i64 k = offsets[row]; k < offsets[row + 1]; ++k) { \
+                if (marks.len > 0) { \
+                    marks[columns[k]] = 1; \
+                } \
                 if (columns[k] == row) { \
                     found += to_f64(values[(k * br + r) * br + r]); \
                 } \
@@ -94,10 +105,10 @@ DEVICE f64 power_of(const In<f64> &s, i64 i) { return s.len == 0 ? 1.0 : s[i]; }
 
 // Measures a matrix A, or a prolongator P to a level of A with this diagonal. N lanes share a scalar row.
 // `of_columns` is a smooth vector of the level of columns, s are scalings. Of a matrix `of_rows` is the same vector. Of a
-// prolongator it becomes the product with all rows.
+// prolongator it becomes the product with all rows, or with the marked rows of A, in blocks of `per_mark`.
 template <class T, int N>
-DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, const In<f64> &s_rows, const In<f64> &s_columns,
-                          const In<f64> &diagonal, const Out<f64> &of_rows, const In<f64> &of_columns,
+DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 per_mark, const In<i32> &marks,
+                          const In<f64> &s_rows, const In<f64> &s_columns, const In<f64> &diagonal, const Out<f64> &of_rows, const In<f64> &of_columns,
                           const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<f64> &parts) {
     f64 own[LOSS_NUMBERS] = {};
     const auto add_row = [&](int k, f64 error, f64 vanished, f64 sum, f64 s, f64 d) {
@@ -112,7 +123,7 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, const In<f64> 
     const i64 lines = rows * br;
     for (i64 line = global_index() / N; line < lines; line += block_count() * (BLOCK / N)) {
         const bool sampled = is_sampled(line, lines);
-        if (!sampled && transfer == 0) {
+        if (!sampled && (transfer == 0 || (marks.len > 0 && marks[line / per_mark] == 0))) {
             continue;
         }
         const i64 row = line / br;
@@ -163,11 +174,11 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, const In<f64> 
 }
 
 #define ROUNDING_LOSS(T, NAME, N, BR, BC) \
-    KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, In<f64> s_rows, In<f64> s_columns, \
-           In<f64> diagonal, Out<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, In<T> values, \
+    KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, i32 per_mark, In<i32> marks, \
+           In<f64> s_rows, In<f64> s_columns, In<f64> diagonal, Out<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, In<T> values, \
            Out<f64> parts) { \
         static_cast<void>(br), static_cast<void>(bc); \
-        rounding_loss<T, N>(rows, BR, BC, transfer, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
+        rounding_loss<T, N>(rows, BR, BC, transfer, per_mark, marks, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
     }
 #define ROUNDING_LOSS_(T) \
     ROUNDING_LOSS(T, 2, 2, 1, 1) ROUNDING_LOSS(T, 8, 8, 1, 1) ROUNDING_LOSS(T, 32, 32, 1, 1) \

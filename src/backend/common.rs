@@ -29,10 +29,15 @@ pub const SCORED_ROUNDS: usize = 15;
 /// Seed of the random vectors that tell whether a matrix is symmetric.
 pub const SYMMETRY_SEED: u32 = 0x9e37_79b9;
 
-/// Scalar rows of a large matrix are measured in chunks of so many, of which one in [`SAMPLED_CHUNKS`] is in the sample.
-/// As in `kernels/rounding_loss.cu`.
+/// Scalar rows of a large matrix are measured in chunks of so many, of which some are in the sample. As in
+/// `kernels/rounding_loss.cu`.
 pub const SAMPLE_CHUNK: usize = 64;
-const SAMPLED_CHUNKS: u64 = 16;
+
+/// At most one chunk in so many is in the sample.
+const LEAST_DISTANCE: usize = 16;
+
+/// A sample has about so many rows.
+const SAMPLED_ROWS: usize = 1 << 17;
 
 /// Up to so many rows all are in the sample.
 const SAMPLED_WHOLE: usize = 1 << 13;
@@ -42,7 +47,8 @@ const SAMPLE_SEED: u64 = 6;
 
 /// Whether a chunk of a matrix with so many scalar rows is in the sample that rounding losses are measured in.
 pub fn is_sampled(chunk: usize, rows: usize) -> bool {
-    rows <= SAMPLED_WHOLE || hash(chunk, SAMPLE_SEED).is_multiple_of(SAMPLED_CHUNKS)
+    let distance = LEAST_DISTANCE.max(rows / SAMPLED_ROWS) as u64;
+    rows <= SAMPLED_WHOLE || hash(chunk, SAMPLE_SEED).is_multiple_of(distance)
 }
 
 /// What one pass over a square matrix tells about its symmetry. The weights w_ij = x_i y_j - y_i x_j are those of random

@@ -36,6 +36,9 @@ struct Part<'a, T> {
     diagonal: &'a Slice<f64>,
     of_rows: &'a Slice<f64>,
     of_columns: &'a Slice<f64>,
+    /// Which rows of the level matter, in blocks of so many, where not all do.
+    marks: Option<&'a Slice<i32>>,
+    per_mark: usize,
 }
 
 impl<T: Scalar> Part<'_, T> {
@@ -48,11 +51,14 @@ impl<T: Scalar> Part<'_, T> {
         let ((rows, br, bc), is_transfer) = (shape(a), i32::from(self.is_transfer));
         let (diagonal, of_rows, of_columns) = (self.diagonal.view(), self.of_rows.view(), self.of_columns.view());
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-        let arguments: [&dyn Argument; 13] = [
+        let (marks, per_mark) = (self.marks.map_or(View::NONE, Slice::view), self.per_mark as i32);
+        let arguments: [&dyn Argument; 15] = [
             &rows,
             &br,
             &bc,
             &is_transfer,
+            &per_mark,
+            &marks,
             &s_rows,
             &s_columns,
             &diagonal,
@@ -67,13 +73,14 @@ impl<T: Scalar> Part<'_, T> {
     }
 }
 
-/// Absolute values of the diagonal in the rows of the sample.
-fn sample_diagonal<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
+/// Absolute values of the diagonal in the rows of the sample. Block rows that these are coupled with are marked.
+fn sample_diagonal<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, marks: Option<&Slice<i32>>) -> Result<Buffer<f64>> {
     let (n, (rows, br, _)) = (a.scalar_rows(), shape(a));
     let d = gpu.allocate::<f64>(n)?;
     let kernel = gpu.kernel(&format!("sample_diagonal_{}", T::PRECISION.name()))?;
     let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-    gpu.launch(kernel, n, &[&rows, &br, &offsets, &columns, &values, &d.view()])?;
+    let marks = marks.map_or(View::NONE, Slice::view);
+    gpu.launch(kernel, n, &[&rows, &br, &offsets, &columns, &values, &d.view(), &marks])?;
     Ok(d)
 }
 
@@ -84,17 +91,23 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, levels: &[Level<'_, T>], smooth: Buf
     let part = |k: usize| parts.subslice(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
     let mut w = smooth;
     for (i, level) in levels.iter().enumerate().rev() {
-        let d = sample_diagonal(gpu, level.matrix)?;
+        let per_mark = level.matrix.block.rows;
+        // Of the finest level, w matters where the sample is coupled with it.
+        let marks = if i == 0 { Some(gpu.zeroed::<i32>(level.matrix.rows)?) } else { None };
+        let marks = marks.as_deref();
+        let d = sample_diagonal(gpu, level.matrix, marks)?;
         if let Some(p) = level.prolongator {
             let below = levels.get(i + 1).and_then(|below| below.factors);
             let fine = gpu.allocate::<f64>(d.len())?;
             let factors = [level.factors, below];
-            Part { matrix: p, is_transfer: true, factors, diagonal: &d, of_rows: &fine, of_columns: &w }
+            let (of_rows, of_columns) = (&*fine, &*w);
+            Part { matrix: p, is_transfer: true, factors, diagonal: &d, of_rows, of_columns, marks, per_mark }
                 .launch(gpu, part(2 * i + 1))?;
             w = fine;
         }
         let (matrix, factors) = (level.matrix, [level.factors; 2]);
-        Part { matrix, is_transfer: false, factors, diagonal: &d, of_rows: &w, of_columns: &w }
+        let (of_rows, of_columns) = (&*w, &*w);
+        Part { matrix, is_transfer: false, factors, diagonal: &d, of_rows, of_columns, marks: None, per_mark }
             .launch(gpu, part(2 * i))?;
     }
     let result = gpu.allocate::<f64>(NUMBERS * count)?;
