@@ -103,15 +103,24 @@ pub(crate) struct SmootherInfo {
     pub keeps_matrix: bool,
     /// Whether its data are the inverse of a diagonal, or of diagonal blocks.
     pub is_diagonal: bool,
+    /// Whether it needs the largest eigenvalue of D^-1 A.
+    pub uses_eigenvalue: bool,
     /// Whether it uses the l1 diagonal of the matrix.
     pub uses_l1_diagonal: bool,
     /// Whether GPUs have it.
     on_gpu: bool,
 }
 
-const FACTORS: SmootherInfo =
-    SmootherInfo { name: "", keeps_matrix: false, is_diagonal: false, uses_l1_diagonal: false, on_gpu: false };
+const FACTORS: SmootherInfo = SmootherInfo {
+    name: "",
+    keeps_matrix: false,
+    is_diagonal: false,
+    uses_eigenvalue: false,
+    uses_l1_diagonal: false,
+    on_gpu: false,
+};
 const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, ..FACTORS };
+const SPECTRAL: SmootherInfo = SmootherInfo { uses_eigenvalue: true, ..DIAGONAL };
 const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
 const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..FACTORS };
 
@@ -266,7 +275,7 @@ macro_rules! smoothers {
 }
 
 smoothers! {
-    "chebyshev": DIAGONAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
+    "chebyshev": SPECTRAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
     "chebyshev_fsai": FACTORS, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
     "dilu": MATRIX, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
     "fsai": FACTORS, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;

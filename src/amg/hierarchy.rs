@@ -195,6 +195,13 @@ impl Builder<'_> {
         // An update has its formats: each level is stored as soon as it is computed, unless factors depend on all.
         if known.is_none() || is_open || (0..count).any(|i| plan.is_scaled(i)) {
             let levels = levels.compute_all(&mut phases)?;
+            if self.smoother().uses_eigenvalue {
+                let storing = Storing::new(self, setup, to, &plan);
+                let scaled = levels[..count - 1].iter().enumerate().filter(|(i, _)| plan.is_scaled(*i));
+                phases.time("smoother", || {
+                    scaled.map(|(_, level)| level.estimate_eigenvalue(&storing)).collect::<Result<()>>()
+                })?;
+            }
             phases.time("scaling", || self.scale(setup, levels, &plan))?;
             phases.time("place", || self.choose_formats(setup, levels, &plan))?;
         }

@@ -254,10 +254,30 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     where
         S: SetupOn<B>,
     {
-        let Storing { builder, setup, to, smoother, .. } = storing;
+        let input = self.smoother_input(storing);
+        with_storage!(storage, N => S::smoother::<T, N, V>(storing.smoother.name, &input))
+    }
+
+    /// Estimates the eigenvalue that its smoother goes by, before the level is scaled: scaling leaves it as it is, and a scaled matrix would
+    /// have to be made for it.
+    pub fn estimate_eigenvalue<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<()>
+    where
+        S: SetupOn<B>,
+    {
+        let input = self.smoother_input(storing);
+        let inverse = input.inverse()?;
+        input.largest_eigenvalue(&inverse).map(|_| ())
+    }
+
+    /// What its smoother is made of.
+    fn smoother_input<'a, B: Backend>(&'a self, storing: &'a Storing<'_, S, B>) -> SmootherInput<'a, S, B, T>
+    where
+        S: SetupOn<B>,
+    {
+        let Storing { builder, setup, to, .. } = storing;
         setup.begin_phase(Some(self.number), "smoother");
         let is_callers = self.number > 0 || self.a().block() == builder.matrix.block();
-        let input = SmootherInput {
+        SmootherInput {
             stores_matrix: is_callers && storing.plan.of(LevelPart::Matrix, self.number) == T::PRECISION,
             setup: *setup,
             to: *to,
@@ -267,8 +287,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             factors: self.factors.as_deref(),
             spectrum: &self.spectrum,
             checks: &self.checks,
-        };
-        with_storage!(storage, N => S::smoother::<T, N, V>(smoother.name, &input))
+        }
     }
 
     /// The inverse of its matrix: dense up to [`DENSE_ROWS`], and by a sparse factorisation above them where there is one.
