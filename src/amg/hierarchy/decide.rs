@@ -41,6 +41,7 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
         for (i, measured) in self.measure(smooth, &shares)?.iter().enumerate() {
             plan.decide(i, &measured.map(&common), smoother);
         }
+        plan.follow_finest();
         for level in &mut self.levels {
             level.suit_formats(plan);
         }
