@@ -197,10 +197,8 @@ impl Builder<'_> {
             let levels = levels.compute_all(&mut phases)?;
             if self.smoother().uses_eigenvalue {
                 let storing = Storing::new(self, setup, to, &plan);
-                let scaled = levels[..count - 1].iter().enumerate().filter(|(i, _)| plan.is_scaled(*i));
-                phases.time("smoother", || {
-                    scaled.map(|(_, level)| level.estimate_eigenvalue(&storing)).collect::<Result<()>>()
-                })?;
+                let mut scaled = levels[..count - 1].iter().enumerate().filter(|(i, _)| plan.is_scaled(*i));
+                phases.time("smoother", || scaled.try_for_each(|(_, level)| level.estimate_eigenvalue(&storing)))?;
             }
             phases.time("scaling", || self.scale(setup, levels, &plan))?;
             phases.time("place", || self.choose_formats(setup, levels, &plan))?;
