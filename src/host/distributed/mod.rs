@@ -1,8 +1,8 @@
 //! The host backend over ranks: each rank has contiguous rows of every matrix and vector.
 //!
-//! A matrix of a level has the rows of this rank, with the columns of other ranks in a halo ([`crate::comm::Halo`]). A row
+//! A matrix of a level has the rows of this rank, with the columns of other ranks in a halo (`comm/halo.rs`). A row
 //! is summed in the order of its columns, and inner products do not depend on the order of their terms
-//! ([`crate::comm::ReproducibleSum`]), so that results have the same bits for any number of ranks.
+//! (`comm/sum.rs`), so that results have the same bits for any number of ranks.
 
 pub(crate) mod coarsening;
 pub(crate) mod divided;

@@ -1,6 +1,6 @@
 //! Multicolour Gauss-Seidel on a stencil. Lines of cells along x have colours, so that lines of the same colour are not coupled; along a line the
 //! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. In three
-//! dimensions a pass goes through the planes ([`super::planes`]), otherwise through the colours.
+//! dimensions a pass goes through the planes (`planes.rs`), otherwise through the colours.
 
 use super::lines::{LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
 use super::planes::{self, Pass};
