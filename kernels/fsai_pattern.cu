@@ -88,26 +88,35 @@ enum FsaiKeep {
     FSAI_LARGE_OF_FACTOR = 3,
 };
 
+// Whether the block of value e in rows and columns i and j is kept, for one of its entries at least. The diagonal of a factor is its block
+// `last`.
 template <class T>
-DEVICE bool fsai_keeps(int which, f64 square, i64 i, i32 j, f64 v, f64 own, const In<f64> &diagonals) {
-    if (which == FSAI_LARGE && j == i) {
+DEVICE bool fsai_keeps(int which, f64 square, int n, i64 i, i32 j, i64 e, i64 last, const In<T> &values, const In<f64> &diagonals) {
+    if (which == FSAI_LARGE ? j == i : which == FSAI_LOWER && j < i) {
         return true;
     }
     if (which != FSAI_LARGE && j >= i) {
         return false;
     }
-    if (which == FSAI_LOWER) {
-        return true;
+    bool keeps = false;
+    ROLLED
+    for (int at = 0; at < n * n && !keeps; ++at) {
+        const int r = at / n;
+        const f64 v = to_f64(values[e * n * n + at]), of_row = diagonals[i * n + r];
+        const f64 of_column = diagonals[static_cast<i64>(j) * n + at % n];
+        if (which == FSAI_LARGE_OF_FACTOR) {
+            const f64 own = to_f64(values[last * n * n + r * (n + 1)]);
+            keeps = times(times(v, v), of_column) > times(square, times(times(own, own), of_row));
+        } else {
+            keeps = times(v, v) > times(square, magnitude(times(of_row, of_column)));
+        }
     }
-    if (which == FSAI_LARGE_OF_FACTOR) {
-        return times(times(v, v), diagonals[j]) > times(square, times(times(own, own), diagonals[i]));
-    }
-    return times(v, v) > times(square, magnitude(times(diagonals[i], diagonals[j])));
+    return keeps;
 }
 
-// Counts the entries that rows keep, or writes them as ones at the offsets of the counts. Below the diagonal columns ascend.
+// Counts the blocks of n rows that block rows keep, or writes them as ones at the offsets of the counts. Below the diagonal columns ascend.
 template <class T>
-DEVICE void fsai_keep(i64 rows, int which, f64 square, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+DEVICE void fsai_keep(i64 rows, int n, int which, f64 square, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                       const In<f64> &diagonals, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<f32> &to_values,
                       const Out<i32> &counts) {
     const i64 i = global_index() / FSAI_LANES;
@@ -115,7 +124,6 @@ DEVICE void fsai_keep(i64 rows, int which, f64 square, const In<i64> &offsets, c
         return;
     }
     const i64 begin = offsets[i], end = offsets[i + 1];
-    const f64 own = which == FSAI_LARGE_OF_FACTOR ? to_f64(values[end - 1]) : 0.0;
     const bool writes = counts.len == 0;
     const i64 to = writes ? to_offsets[i] : 0;
     int kept = 0;
@@ -123,7 +131,7 @@ DEVICE void fsai_keep(i64 rows, int which, f64 square, const In<i64> &offsets, c
     for (i64 base = begin; base < end; base += FSAI_LANES) {
         const i64 e = base + Lanes::rank();
         const i32 j = e < end ? columns[e] : 0;
-        const bool keeps = e < end && fsai_keeps<T>(which, square, i, j, to_f64(values[e]), own, diagonals);
+        const bool keeps = e < end && fsai_keeps<T>(which, square, n, i, j, e, end - 1, values, diagonals);
         const u64 all = Lanes::ballot(keeps);
         if (keeps && writes) {
             to_columns[to + kept + rank_among<FSAI_LANES>(all)] = j;
@@ -169,8 +177,8 @@ DEVICE void fsai_keep(i64 rows, int which, f64 square, const In<i64> &offsets, c
 }
 
 #define FSAI_KEEP(T) \
-    KERNEL(fsai_keep_##T, i64 rows, i32 which, f64 square, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonals, \
+    KERNEL(fsai_keep_##T, i64 rows, i32 n, i32 which, f64 square, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonals, \
            In<i64> to_offsets, Out<i32> to_columns, Out<f32> to_values, Out<i32> counts) { \
-        fsai_keep<T>(rows, which, square, offsets, columns, values, diagonals, to_offsets, to_columns, to_values, counts); \
+        fsai_keep<T>(rows, n, which, square, offsets, columns, values, diagonals, to_offsets, to_columns, to_values, counts); \
     }
 FOR_SETUP(FSAI_KEEP)

@@ -1,9 +1,13 @@
 //! The contract of the factorised sparse approximate inverse (FSAI): a lower triangular G with G A Gᵀ ≈ I.
 
 use super::parameters::Parameters;
-use super::setup::Setup;
+use super::setup::{Setup, SetupMatrix};
 use crate::error::Result;
 use crate::scalar::Scalar;
+use crate::sparse::Block;
+
+/// Most rows of a block. Matrices of larger blocks are taken as scalar ones.
+pub(crate) const MAX_BLOCK: usize = 8;
 
 /// Names of the ways to find a pattern, as the options spell them.
 pub const PATTERNS: &[&str] = &["adaptive", "static"];
@@ -65,7 +69,14 @@ impl Fsai {
 }
 
 impl Adaptive {
-    /// Most entries that a row may have beside its diagonal.
+    /// The parameters for a matrix of blocks of n > 1 rows: 2/n as many steps. A scalar entry takes as much memory for its
+    /// index as for its value in f32, and a block has one index, so that G takes about the memory of one with scalar rows.
+    pub fn for_block(&self, block: Block) -> Adaptive {
+        let steps = if block.rows > 1 { (2 * self.steps).div_ceil(block.rows) } else { self.steps };
+        Adaptive { steps, ..*self }
+    }
+
+    /// Most block entries that a block row may have beside its diagonal.
     pub fn capacity(&self, rows: usize) -> usize {
         (self.steps * self.entries).min(rows.saturating_sub(1))
     }
@@ -78,10 +89,10 @@ pub(crate) fn smallest_pivot<T: Scalar>() -> T {
 
 /// A factor.
 pub(crate) struct Factor<S: Setup, T: Scalar> {
-    /// G, rows ascending, the diagonal last. A row whose diagonal in A is not positive has a zero there.
+    /// G, rows ascending, the diagonal last, with the blocks of A. A row whose diagonal in A is not positive has a zero there.
     pub g: S::Matrix<T>,
-    /// Rows on whose pattern A is not positive definite. An adaptive row ends with the pattern before; a row with a given
-    /// pattern has its diagonal alone.
+    /// Rows on whose pattern A is not positive definite, all of a block together. An adaptive row ends with the pattern before; a
+    /// row with a given pattern has its diagonal block alone, or where that is not positive definite its diagonal entry.
     pub breakdowns: usize,
 }
 
@@ -111,16 +122,16 @@ impl<S: Setup, T: Scalar> Clone for Factors<S, T> {
     }
 }
 
-/// A set-up backend that computes FSAI factors of scalar matrices, which are symmetric and positive definite unless a function
+/// A set-up backend that computes FSAI factors of matrices of [square blocks](FsaiFactor::in_blocks), which are symmetric and positive definite unless a function
 /// says otherwise. Patterns are found for any matrix, as if it were.
 pub(crate) trait FsaiFactor: Setup {
     /// The factor on an adaptive pattern.
     fn adaptive<T: Scalar>(&self, a: &Self::Matrix<T>, adaptive: &Adaptive) -> Result<Factor<Self, T>>;
-    /// A static pattern.
+    /// A static pattern. A block is in it where one of its entries is.
     fn static_pattern<T: Scalar>(&self, a: &Self::Matrix<T>, wanted: &Static) -> Result<Self::Pattern>;
     /// The factor on a pattern: lower triangular, rows ascending, with all of the diagonal.
     fn on_pattern<T: Scalar>(&self, a: &Self::Matrix<T>, pattern: &Self::Pattern) -> Result<Factor<Self, T>>;
-    /// The factors of a matrix that is not symmetric, given with its transpose, on such a pattern.
+    /// The factors of a scalar matrix that is not symmetric, given with its transpose, on such a pattern.
     fn pair_on_pattern<T: Scalar>(
         &self,
         a: &Self::Matrix<T>,
@@ -129,6 +140,13 @@ pub(crate) trait FsaiFactor: Setup {
     ) -> Result<Pair<Self, T>>;
     /// The pattern of a factor without its entries below a [share](Fsai::post_filter) of the diagonal.
     fn filtered<T: Scalar>(&self, a: &Self::Matrix<T>, g: &Self::Matrix<T>, share: f64) -> Result<Self::Pattern>;
+
+    /// A matrix as factors are computed from it: of square blocks of at most [`MAX_BLOCK`] rows, or scalar.
+    fn in_blocks<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>> {
+        let block = a.block();
+        let is_taken = block.rows == block.cols && block.rows <= MAX_BLOCK;
+        if is_taken { Ok(a) } else { self.to_scalar(a) }
+    }
 
     /// The factor.
     fn factor<T: Scalar>(&self, a: &Self::Matrix<T>, fsai: &Fsai) -> Result<Factor<Self, T>> {

@@ -1,6 +1,6 @@
-//! FSAI on the host: row i of G is scaled from the row g with g_i = 1 that minimises the Kaporin number ψ = g A gᵀ over its
-//! pattern. With J the pattern without i, A_JJ g_J = -A_Ji, and with the Cholesky factor L of A_JJ and y = -L⁻¹ A_Ji, ψ is
-//! a_ii - |y|².
+//! FSAI on the host: block row I of G is made from the block row g with g_I = 1 that minimises the Kaporin number det Ψ, Ψ = g A gᵀ,
+//! over its pattern. With J the pattern without I, A_JJ g_J = -A_JI, and with the Cholesky factor L of A_JJ and y = -L⁻¹ A_JI, Ψ is
+//! A_II - yᵀ y. With Ψ = U D Uᵀ the row is D^-½ U⁻¹ g: that of scalar rows on the same pattern, whose Kaporin numbers are D.
 
 mod adaptive;
 mod pair;
@@ -8,14 +8,33 @@ mod pattern;
 mod system;
 
 use super::{Host, HostMatrix, HostPattern, diagonal, rows};
-use crate::backend::fsai::{Adaptive, Factor, FsaiFactor, Pair, Static};
-use crate::error::{Result, try_collect, try_push};
+use crate::backend::fsai::{Adaptive, Factor, FsaiFactor, MAX_BLOCK, Pair, Static};
+use crate::error::{Result, try_collect, try_extend, try_push, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
+use crate::sparse::{Csr, CsrView, SharedCsr, Structure};
 use adaptive::AdaptiveRow;
+use rows::RowBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use system::{System, root};
+use system::{System, root, square};
+
+/// Calls a function with the number of rows of square blocks as its last constant.
+macro_rules! with_rows {
+    ($block:expr, $call:ident::<$t:ty>($($argument:expr),*)) => {{
+        assert!($block.rows == $block.cols && $block.rows <= MAX_BLOCK);
+        match $block.rows {
+            1 => $call::<$t, 1>($($argument),*),
+            2 => $call::<$t, 2>($($argument),*),
+            3 => $call::<$t, 3>($($argument),*),
+            4 => $call::<$t, 4>($($argument),*),
+            5 => $call::<$t, 5>($($argument),*),
+            6 => $call::<$t, 6>($($argument),*),
+            7 => $call::<$t, 7>($($argument),*),
+            _ => $call::<$t, 8>($($argument),*),
+        }
+    }};
+}
 
 impl FsaiFactor for Host {
     fn adaptive<T: Scalar>(&self, a: &HostMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Host, T>> {
@@ -61,55 +80,94 @@ fn is_usable<T: Scalar>(psi: T) -> bool {
     psi != T::ZERO && psi.is_finite()
 }
 
-/// Whether a row of this diagonal has a row of G.
-fn is_positive<T: Scalar>(diagonal: T) -> bool {
-    diagonal > T::ZERO && diagonal.is_finite()
+/// The diagonal blocks; zero where there is none.
+fn diagonal_blocks<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<T>> {
+    let len = a.block.len();
+    let mut out = try_vec(a.rows * len, T::ZERO)?;
+    par::for_each_row_mut(&mut out, len, par::ROW_GRAIN, |start, out| {
+        for (k, out) in out.chunks_exact_mut(len).enumerate() {
+            if let Some(p) = a.row_range(start + k).find(|p| a.col(*p) == start + k) {
+                out.copy_from_slice(a.block_at(p));
+            }
+        }
+    });
+    Ok(out)
 }
 
 /// The factor on an adaptive pattern, and the rows that broke down.
 pub(crate) fn adaptive_factor<T: Scalar>(a: &CsrView<'_, T>, adaptive: &Adaptive) -> Result<(Csr<T>, usize)> {
-    assert_eq!(a.block, Block::SCALAR);
-    let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal::entries(a)?);
+    with_rows!(a.block, adaptive_blocks::<T>(a, &adaptive.for_block(a.block)))
+}
+
+fn adaptive_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, adaptive: &Adaptive) -> Result<(Csr<T>, usize)> {
+    let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal_blocks(a)?);
     let breakdowns = AtomicUsize::new(0);
-    let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
+    let (offsets, columns, values) = rows::build(a.rows, N * N, |range, out| {
         positions.with(|positions| {
-            let mut row = AdaptiveRow::new(a, &diagonals, adaptive, &mut positions.at);
-            let mut entries: Vec<(i32, T)> = Vec::new();
+            let mut row = AdaptiveRow::<T, N>::new(a, &diagonals, adaptive, &mut positions.at);
+            let mut order = Vec::new();
             for i in range {
-                entries.clear();
-                let diagonal = T::from_f64(diagonals[i]);
-                let mut last = T::ZERO;
-                let is_definite = is_positive(diagonal) && row.compute(i)?;
-                if is_positive(diagonal) {
-                    last = T::ONE / root(row.system.psi);
-                    for (j, g) in row.pattern.iter().zip(&row.system.g) {
-                        try_push(&mut entries, (*j as i32, *g * last))?;
+                let outcome = row.compute(i)?;
+                if outcome != Some(true) {
+                    breakdowns.fetch_add(N, Ordering::Relaxed);
+                }
+                match outcome {
+                    Some(_) => {
+                        order.clear();
+                        try_extend(&mut order, 0..row.pattern.len())?;
+                        order.sort_unstable_by_key(|t| row.pattern[*t]);
+                        let places = order.iter().map(|t| (row.pattern[*t], Some(*t)));
+                        put(&row.system, places.chain([(i, None)]), out)?;
                     }
-                    entries.sort_unstable_by_key(|entry| entry.0);
+                    None => put_diagonal::<T, N>(i, &diagonals, out)?,
                 }
-                if !is_definite {
-                    breakdowns.fetch_add(1, Ordering::Relaxed);
-                }
-                try_push(&mut entries, (i as i32, last))?;
-                out.extend(&entries)?;
                 out.end_row();
             }
             Ok(())
         })
     })?;
-    let g = Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values };
+    let g = Csr { rows: a.rows, cols: a.rows, block: a.block, offsets, columns, values };
     Ok((g, breakdowns.into_inner()))
+}
+
+/// Appends the blocks of a row of G for block columns and their places in J.
+fn put<T: Scalar, const N: usize>(
+    system: &System<T, N>,
+    columns: impl Iterator<Item = (usize, Option<usize>)>,
+    out: &mut RowBuilder<T>,
+) -> Result<()> {
+    let scales = system.last.scales();
+    for (column, place) in columns {
+        try_push(&mut out.columns, column as i32)?;
+        try_extend(&mut out.values, system.block(place, &scales).into_iter().flatten())?;
+    }
+    Ok(())
+}
+
+/// Appends the diagonal block of a row whose diagonal block in A is not positive definite: the inverse root of each diagonal entry that
+/// is positive.
+fn put_diagonal<T: Scalar, const N: usize>(i: usize, diagonals: &[T], out: &mut RowBuilder<T>) -> Result<()> {
+    try_push(&mut out.columns, i as i32)?;
+    for (r, row) in square::<T, N>(&diagonals[i * N * N..]).iter().enumerate() {
+        let d = row[r];
+        let scale = if d > T::ZERO && d.is_finite() { T::ONE / root(d) } else { T::ZERO };
+        try_extend(&mut out.values, (0..N).map(|s| if s == r { scale } else { T::ZERO }))?;
+    }
+    Ok(())
 }
 
 /// The values of the factor on a pattern, and the rows that broke down.
 pub(crate) fn values_on<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<(Vec<T>, usize)> {
-    assert_eq!(a.block, Block::SCALAR);
-    let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal::entries(a)?);
+    with_rows!(a.block, values_of_blocks::<T>(a, pattern))
+}
+
+fn values_of_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<(Vec<T>, usize)> {
+    let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal_blocks(a)?);
     let (offsets, columns) = pattern.own_arrays();
     let breakdowns = AtomicUsize::new(0);
-    let (_, _, values) = rows::build(a.rows, 1, |range, out| {
+    let (_, _, values) = rows::build(a.rows, N * N, |range, out| {
         positions.with(|positions| {
-            let (at, mut system, mut couplings) = (&mut positions.at, System::new(), Vec::new());
+            let (at, mut system, mut couplings) = (&mut positions.at, System::<T, N>::new(), Vec::new());
             for i in range {
                 let columns = &columns[offsets[i] as usize..offsets[i + 1] as usize];
                 let before = &columns[..columns.len() - 1];
@@ -118,15 +176,21 @@ pub(crate) fn values_on<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> R
                 }
                 let is_definite = row_on(a, i, before, (&diagonals, &*at), &mut system, &mut couplings)?;
                 before.iter().for_each(|j| at[*j as usize] = 0);
-                if !is_definite {
-                    breakdowns.fetch_add(1, Ordering::Relaxed);
-                    system.begin(T::from_f64(diagonals[i]));
+                if is_definite {
+                    let places = before.iter().enumerate().map(|(t, j)| (*j as usize, Some(t)));
+                    put(&system, places.chain([(i, None)]), out)?;
+                } else {
+                    breakdowns.fetch_add(N, Ordering::Relaxed);
+                    for j in before {
+                        try_push(&mut out.columns, *j)?;
+                        try_extend(&mut out.values, std::iter::repeat_n(T::ZERO, N * N))?;
+                    }
+                    if system.begin(square(&diagonals[i * N * N..])) {
+                        put(&system, [(i, None)].into_iter(), out)?;
+                    } else {
+                        put_diagonal::<T, N>(i, &diagonals, out)?;
+                    }
                 }
-                let last = if is_positive(system.psi) { T::ONE / root(system.psi) } else { T::ZERO };
-                for (t, j) in before.iter().enumerate() {
-                    out.push(*j, system.g.get(t).map_or(T::ZERO, |g| *g * last))?;
-                }
-                out.push(i as i32, last)?;
                 out.end_row();
             }
             Ok(())
@@ -135,41 +199,33 @@ pub(crate) fn values_on<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> R
     Ok((values, breakdowns.into_inner()))
 }
 
-/// Solves row i for the columns before its diagonal, whose places, from 1 on, are given with the diagonals of A. False where
-/// A is not positive definite on them.
-fn row_on<T: Scalar>(
+/// Solves block row i for the block columns before its diagonal, whose places, from 1 on, are given with the diagonal blocks of A.
+/// False where A is not positive definite on them.
+fn row_on<T: Scalar, const N: usize>(
     a: &CsrView<'_, T>,
     i: usize,
     before: &[i32],
-    (diagonals, at): (&[f64], &[u32]),
-    system: &mut System<T>,
-    couplings: &mut Vec<T>,
+    (diagonals, at): (&[T], &[u32]),
+    system: &mut System<T, N>,
+    couplings: &mut Vec<system::Square<T, N>>,
 ) -> Result<bool> {
-    let diagonal = T::from_f64(diagonals[i]);
-    if !is_positive(diagonal) {
+    if !system.begin(square(&diagonals[i * N * N..])) {
         return Ok(false);
     }
-    system.begin(diagonal);
     couplings.clear();
     for _ in before {
-        try_push(couplings, T::ZERO)?;
+        try_push(couplings, [[T::ZERO; N]; N])?;
     }
-    let place = |e: usize| (at[a.col(e)] as usize).checked_sub(1);
-    for e in a.row_range(i) {
-        if let Some(t) = place(e) {
-            couplings[t] = a.values[e];
+    let place = |j: usize| (at[j] as usize).checked_sub(1);
+    for (j, block) in a.row(i) {
+        if let Some(t) = place(j) {
+            couplings[t] = std::array::from_fn(|r| std::array::from_fn(|s| block[s * N + r]));
         }
     }
     for (t, k) in before.iter().enumerate() {
         let k = *k as usize;
-        let added = system.append(T::from_f64(diagonals[k]), couplings[t], |row| {
-            for e in a.row_range(k) {
-                if let Some(u) = place(e).filter(|u| *u < t) {
-                    row[u] = a.values[e];
-                }
-            }
-        })?;
-        if !added {
+        let earlier = a.row(k).filter_map(|(j, block)| place(j).filter(|u| *u < t).map(|u| (u, block)));
+        if !system.append(square(&diagonals[k * N * N..]), &couplings[t], earlier)? {
             return Ok(false);
         }
     }
@@ -256,7 +312,7 @@ mod tests {
         let g = g.rows();
         let (offsets, columns) = g.structure.own_arrays();
         let (offsets, columns, values) = (offsets.to_vec(), columns.to_vec(), g.values.as_slice().to_vec());
-        (Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values }, breakdowns)
+        (Csr { rows: a.rows, cols: a.rows, block: a.block, offsets, columns, values }, breakdowns)
     }
 
     fn on_power(power: usize, pre_filter: f64, post_filter: f64) -> Fsai {
@@ -286,28 +342,62 @@ mod tests {
         b
     }
 
-    /// With P the pattern of row i, g is the last row of the inverse of A_PP, scaled.
+    /// With P the pattern of row i up to i, g is the last row of the inverse of A_PP, scaled; in blocks, too.
     #[test]
     fn rows_are_those_of_the_inverse_of_dense_submatrices() {
-        for name in ["poisson7:5", "elasticity:3", "rotated_anisotropic:8", "lognormal:4"] {
-            let (a, rows) = (problem(name), dense(&problem(name)));
+        let cases = [("poisson7:5", 1), ("elasticity:3", 1), ("rotated_anisotropic:8", 1), ("lognormal:4", 1)];
+        let of_blocks = [("elasticity:3", 3), ("lognormal:4", 2), ("rotated_anisotropic:8", 4), ("elasticity:3", 6)];
+        for (name, n) in cases.into_iter().chain(of_blocks) {
+            let (a, rows) = (problem(name).view().to_blocks(n).unwrap(), dense(&problem(name)));
             let adaptive = Fsai { pattern: Pattern::Adaptive(adaptive(7, 1)), post_filter: 0.0 };
             for fsai in [adaptive, on_power(1, 0.0, 0.0), on_power(2, 0.05, 0.0), on_power(3, 0.1, 0.05)] {
                 let (g, breakdowns) = by(&a, &fsai);
+                let g = g.view().to_scalar().unwrap();
                 assert_eq!(breakdowns, 0);
-                for i in 0..a.rows {
-                    let pattern: Vec<usize> = g.view().row(i).map(|(j, _)| j).collect();
-                    let block = pattern.iter().map(|j| pattern.iter().map(|k| rows[*j][*k]).collect()).collect();
-                    let mut unit = vec![0.0; pattern.len()];
+                for i in 0..a.rows * n {
+                    assert!(g.view().row(i).all(|(j, v)| j <= i || v[0] == 0.0), "{name} {n} {fsai:?} {i}");
+                    let row: Vec<(usize, f64)> =
+                        g.view().row(i).filter(|(j, _)| *j <= i).map(|(j, v)| (j, v[0])).collect();
+                    let block = row.iter().map(|(j, _)| row.iter().map(|(k, _)| rows[*j][*k]).collect()).collect();
+                    let mut unit = vec![0.0; row.len()];
                     *unit.last_mut().unwrap() = 1.0;
                     let x = solve(block, unit);
                     let scale = x.last().unwrap().sqrt();
-                    for ((j, v), x) in g.view().row(i).zip(x) {
+                    for ((j, v), x) in row.into_iter().zip(x) {
                         let unit = rows[j][j].sqrt();
-                        assert!((v[0] - x / scale).abs() * unit < 1e-12, "{name} {fsai:?} {i} {j}");
+                        assert!((v - x / scale).abs() * unit < 1e-12, "{name} {n} {fsai:?} {i} {j}");
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_block_row_that_breaks_down_has_its_diagonal_block_alone_or_its_diagonal() {
+        // Blocks (2 1; 1 2), an indefinite one, and (4 0; 0 4), which the first one's coupling makes indefinite.
+        let t = [
+            (0, 0, 2.0),
+            (0, 1, 1.0),
+            (1, 0, 1.0),
+            (1, 1, 2.0),
+            (2, 2, 4.0),
+            (2, 3, 5.0),
+            (3, 2, 5.0),
+            (3, 3, -1.0),
+            (4, 4, 4.0),
+            (5, 5, 4.0),
+            (4, 0, 3.0),
+            (0, 4, 3.0),
+        ];
+        let a = Csr::from_triplets(6, 6, &t).unwrap().view().to_blocks(2).unwrap();
+        for fsai in [Fsai { pattern: Pattern::Adaptive(adaptive(3, 1)), post_filter: 0.0 }, on_power(1, 0.0, 0.0)] {
+            let (g, breakdowns) = by(&a, &fsai);
+            assert_eq!(breakdowns, 4);
+            let rows = dense(&g.view().to_scalar().unwrap());
+            assert_eq!(rows[2], [0.0, 0.0, 0.5, 0.0, 0.0, 0.0]);
+            assert_eq!(rows[3], [0.0; 6]);
+            assert_eq!(rows[4], [0.0, 0.0, 0.0, 0.0, 0.5, 0.0]);
+            assert_eq!(rows[5], [0.0, 0.0, 0.0, 0.0, 0.0, 0.5]);
         }
     }
 
@@ -438,13 +528,15 @@ mod tests {
     proptest! {
         /// The Kaporin number of a row is 1/g_i².
         #[test]
-        fn steps_never_increase_the_kaporin_number(seed in 0_usize..500, entries in 1_usize..4) {
-            let a = problem(&format!("lognormal:4:seed={seed}"));
-            let mut before = vec![f64::INFINITY; a.rows];
+        fn steps_never_increase_the_kaporin_number(seed in 0_usize..500, entries in 1_usize..4, doublings in 0_u32..3) {
+            let n = 1 << doublings;
+            let a = problem(&format!("lognormal:4:seed={seed}")).view().to_blocks(n).unwrap();
+            let mut before = vec![f64::INFINITY; a.rows * n];
             for steps in 1..6 {
                 let g = factor(&a.view(), &adaptive(steps, entries)).unwrap();
                 for (i, before) in before.iter_mut().enumerate() {
-                    let last = g.values[g.offsets[i + 1] as usize - 1];
+                    let block = g.view().block_at(g.offsets[i / n + 1] as usize - 1);
+                    let last = block[i % n * (n + 1)];
                     prop_assert!(1.0 / (last * last) <= *before);
                     *before = 1.0 / (last * last);
                 }

@@ -140,8 +140,9 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
 ) -> Result<(Built<B>, FsaiReport)> {
     let (config, input, mut phases) = (builder.config, builder.matrix.precision(), Phases::default());
     setup.begin_phase(None, "fsai");
-    let a = setup.to_scalar(setup.import::<T>(builder.matrix, false)?)?;
     let is_symmetric = builder.matrix.is_symmetric(builder.context)?;
+    let a = setup.import::<T>(builder.matrix, false)?;
+    let a = if is_symmetric { setup.in_blocks(a)? } else { setup.to_scalar(a)? };
     let computed = phases.time("fsai", || compute(setup, &a, config, data, is_symmetric))?;
     let Computed { g, transposed, breakdowns } = &computed;
     let formats = match data {

@@ -133,7 +133,7 @@ fn factors<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
         },
         (Some(factors), _) if factors.is_scaled == is_scaled => factors,
         _ => {
-            let g = setup.factor(&setup.to_scalar(input.matrix()?)?, &Fsai::new(input.parameters))?.g;
+            let g = setup.factor(&setup.in_blocks(input.matrix()?)?, &Fsai::new(input.parameters))?.g;
             Factors { transposed: setup.transpose(&g)?, g, is_scaled }
         }
     };
@@ -180,7 +180,7 @@ fn largest_eigenvalue<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
     if let Some(largest) = input.spectrum.estimated.get() {
         return Ok(largest.value);
     }
-    let (setup, a) = (input.setup, input.setup.to_scalar(input.matrix()?)?);
+    let (setup, a) = (input.setup, input.matrix()?);
     let n = a.scalar_rows();
     let [a, g, transposed] = [&a, &factors.g, &factors.transposed].map(|m| setup.as_operator(m));
     let (a, g, transposed) = (a?, g?, transposed?);

@@ -1,5 +1,7 @@
-//! FSAI on a GPU: [`crate::host::fsai`] on the device, with the same bits. The work is in `kernels/fsai.cu` and
-//! `kernels/fsai_pattern.cu`.
+//! FSAI on a GPU: [`crate::host::fsai`] on the device, with the same bits. The work is in `kernels/fsai.cu`,
+//! `kernels/fsai_small.cu` and `kernels/fsai_pattern.cu`, for [blocks](self::blocks) in files of their own.
+
+mod blocks;
 
 use super::grid::{GpuMatrix, GpuPattern};
 use super::truncate::gather;
@@ -44,6 +46,9 @@ enum Keep {
 
 impl FsaiFactor for Gpu {
     fn adaptive<T: Scalar>(&self, a: &GpuMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Gpu, T>> {
+        if a.block != Block::SCALAR {
+            return within_memory(|workspace| blocks::adaptive_factor(self, a, adaptive, workspace));
+        }
         within_memory(|workspace| adaptive_factor(self, a, adaptive, workspace))
     }
 
@@ -51,17 +56,20 @@ impl FsaiFactor for Gpu {
         let diagonals = diagonal::entries(self, a)?;
         let keep = |which: Keep| kept(self, a, &diagonals, which, wanted.pre_filter);
         if wanted.power == 1 {
-            return Ok(keep(Keep::LargeLower)?.pattern().into());
+            return Ok(pattern(keep(Keep::LargeLower)?, a.block).into());
         }
         let large = keep(Keep::Large)?;
         let mut power = spgemm::multiply(self, &large, &large)?;
         for _ in 2..wanted.power {
             power = spgemm::multiply(self, &power, &large)?;
         }
-        Ok(kept(self, &power, &diagonals, Keep::Lower, 0.0)?.pattern().into())
+        Ok(pattern(kept(self, &power, &diagonals, Keep::Lower, 0.0)?, a.block).into())
     }
 
     fn on_pattern<T: Scalar>(&self, a: &GpuMatrix<T>, pattern: &GpuPattern) -> Result<Factor<Gpu, T>> {
+        if a.block != Block::SCALAR {
+            return within_memory(|workspace| blocks::values_on(self, a, pattern, workspace));
+        }
         within_memory(|workspace| values_on(self, a, pattern, workspace))
     }
 
@@ -75,7 +83,7 @@ impl FsaiFactor for Gpu {
     }
 
     fn filtered<T: Scalar>(&self, a: &GpuMatrix<T>, g: &GpuMatrix<T>, share: f64) -> Result<GpuPattern> {
-        Ok(kept(self, g, &diagonal::entries(self, a)?, Keep::LargeOfFactor, share)?.pattern().into())
+        Ok(pattern(kept(self, g, &diagonal::entries(self, a)?, Keep::LargeOfFactor, share)?, a.block).into())
     }
 }
 
@@ -102,7 +110,12 @@ fn system_size(capacity: usize) -> usize {
     capacity * (capacity + 1) / 2 + 2 * capacity
 }
 
-/// The entries of a matrix that a pattern keeps, as ones. Waits for the device once.
+/// The pattern of the blocks that are kept.
+fn pattern(kept: DeviceCsr<f32>, block: Block) -> DevicePattern {
+    DevicePattern { block, ..kept.pattern() }
+}
+
+/// The blocks of a matrix that a pattern keeps, as ones. Waits for the device once.
 fn kept<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -110,13 +123,13 @@ fn kept<T: Scalar>(
     which: Keep,
     share: f64,
 ) -> Result<DeviceCsr<f32>> {
-    assert_eq!(a.block, Block::SCALAR);
-    let (rows, which, square) = (a.rows as i64, which as i32, share * share);
+    let (rows, n, which, square) = (a.rows as i64, a.block.rows as i32, which as i32, share * share);
     let run = |[to_offsets, to_columns, to_values, counts]: [View; 4]| {
         let from = [a.offsets.view(), a.columns.view(), a.values.view(), diagonals.view()];
         let kernel = gpu.kernel(&format!("fsai_keep_{}", T::PRECISION.name()))?;
-        let arguments: [&dyn Argument; 11] = [
+        let arguments: [&dyn Argument; 12] = [
             &rows,
+            &n,
             &which,
             &square,
             &from[0],
@@ -389,7 +402,11 @@ mod tests {
                 assert_eq!((&g.offsets[..], &g.columns[..]), (offsets, columns), "{name} {fsai:?}");
                 assert_eq!(g.values, expected.g.rows().values.as_slice(), "{name} {fsai:?}");
                 assert_eq!(found.breakdowns, expected.breakdowns, "{name} {fsai:?}");
-                let small = values_on(&gpu, &on_device, &found.g.pattern(), 0).unwrap();
+                let pattern = found.g.pattern();
+                let small = match a.block {
+                    Block::SCALAR => values_on(&gpu, &on_device, &pattern, 0).unwrap(),
+                    _ => blocks::values_on(&gpu, &on_device, &pattern, 0).unwrap(),
+                };
                 assert_eq!(small.g.fetch(&gpu).unwrap().values, g.values, "{name} {fsai:?}");
             }
         }
@@ -419,6 +436,40 @@ mod tests {
                     }
                     assert_eq!(found.breakdowns, expected.breakdowns, "{name} {power}");
                 }
+            }
+        }
+    }
+
+    /// Scalar matrices as blocks of n rows, those that n divides.
+    fn in_blocks(n: usize) -> Vec<(String, Csr<f64>)> {
+        let all = problems().into_iter().chain(irregular()).filter(|(_, a)| a.rows.is_multiple_of(n));
+        all.map(|(name, a)| (format!("{name} in {n}"), a.view().to_blocks(n).unwrap())).collect()
+    }
+
+    fn check_blocks<T: Scalar>(a: &Csr<T>, name: &str) {
+        for (steps, entries, tolerance) in [(15, 1, 1e-3), (3, 2, 0.0), (40, 1, 0.0)] {
+            let adaptive = Adaptive { steps, entries, tolerance };
+            let (wanted, breakdowns) = fsai::adaptive_factor(&a.view(), &adaptive).unwrap();
+            for gpu in rotating_devices() {
+                let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                for workspace in [WORKSPACE, 0] {
+                    let factor = blocks::adaptive_factor(&gpu, &on_device, &adaptive, workspace).unwrap();
+                    assert_eq!(factor.g.fetch(&gpu).unwrap(), wanted, "{name} {adaptive:?} {workspace}");
+                    assert_eq!(factor.breakdowns, breakdowns, "{name} {adaptive:?}");
+                }
+            }
+        }
+        check_patterns(a, name);
+    }
+
+    #[test]
+    fn factors_of_blocks_are_those_of_the_host() {
+        let elasticity = crate::gallery::parse("elasticity:3").unwrap().matrix;
+        check_blocks(&elasticity, "elasticity:3");
+        check_blocks(&narrow(&elasticity), "elasticity:3");
+        for n in [2, 3, 6] {
+            for (name, a) in in_blocks(n).into_iter().take(2) {
+                check_blocks(&a, &name);
             }
         }
     }

@@ -1,67 +1,72 @@
-//! Adaptive patterns (Janna and Ferronato, 2011).
+//! Adaptive patterns (Janna and Ferronato, 2011), of blocks.
 //!
-//! The pattern J of a row starts empty. Each step adds the k < i with the largest decrease (∇_k ψ)²/a_kk of ψ along the
-//! coordinate k, where ∇_k ψ/2 = a_ki + Σ_{j∈J} a_kj g_j; the smallest k among equals. That choice does not depend on
-//! the units of the unknowns.
+//! The pattern J of a block row I starts empty. Each step adds the K < I with the largest decrease of Ψ along its coordinates, to
+//! first order that of log det Ψ: Σ (∇U⁻ᵀ)²/(a_kk d_s), where ∇ = A_KI + Σ_{j∈J} A_Kj g_j and Ψ = U D Uᵀ; the smallest K among
+//! equals. For scalar rows it is ∇²/a_kk. That choice does not depend on the units of the unknowns.
 
-use super::system::System;
+use super::system::{Square, System, square};
 use crate::backend::fsai::Adaptive;
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
-/// A column that may be added, or was.
-struct Candidate<T> {
+/// A block column that may be added, or was.
+struct Candidate<T, const N: usize> {
     column: usize,
-    /// a_ki.
-    coupling: T,
-    /// Half of the gradient of ψ.
-    gradient: T,
+    /// A_KI.
+    coupling: Square<T, N>,
+    /// Half of the gradient of Ψ.
+    gradient: Square<T, N>,
     /// 1/a_kk.
-    inverse: T,
+    inverses: [T; N],
+    /// The first-order decrease of log det Ψ.
+    decrease: T,
     /// Its place in J; none while it is not in J.
     place: Option<usize>,
 }
 
-/// One row of G at a time.
-pub(super) struct AdaptiveRow<'a, T> {
+/// One block row of G at a time.
+pub(super) struct AdaptiveRow<'a, T, const N: usize> {
     a: &'a CsrView<'a, T>,
-    diagonals: &'a [f64],
+    /// Diagonal blocks.
+    diagonals: &'a [T],
     adaptive: &'a Adaptive,
-    /// For each column its place among the candidates, from 1 on; 0 for none.
+    /// For each block column its place among the candidates, from 1 on; 0 for none.
     at: &'a mut [u32],
-    candidates: Vec<Candidate<T>>,
-    /// J, in the order in which columns were added.
+    candidates: Vec<Candidate<T, N>>,
+    /// J, in the order in which block columns were added.
     pub pattern: Vec<usize>,
-    pub system: System<T>,
+    pub system: System<T, N>,
 }
 
-impl<'a, T: Scalar> AdaptiveRow<'a, T> {
-    pub fn new(a: &'a CsrView<'a, T>, diagonals: &'a [f64], adaptive: &'a Adaptive, at: &'a mut [u32]) -> Self {
+impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
+    pub fn new(a: &'a CsrView<'a, T>, diagonals: &'a [T], adaptive: &'a Adaptive, at: &'a mut [u32]) -> Self {
         let (candidates, pattern) = (Vec::new(), Vec::new());
         AdaptiveRow { a, diagonals, adaptive, at, candidates, pattern, system: System::new() }
     }
 
-    fn diagonal(&self, i: usize) -> T {
-        T::from_f64(self.diagonals[i])
+    fn diagonal(&self, i: usize) -> Square<T, N> {
+        square(&self.diagonals[i * N * N..])
     }
 
-    /// Computes row i, whose diagonal is positive. False where it ended because A is not positive definite.
-    pub fn compute(&mut self, i: usize) -> Result<bool> {
+    /// Computes block row i. None where its diagonal block is not positive definite, false where it ended because A is not.
+    pub fn compute(&mut self, i: usize) -> Result<Option<bool>> {
         self.pattern.clear();
-        self.system.begin(self.diagonal(i));
+        if !self.system.begin(self.diagonal(i)) {
+            return Ok(None);
+        }
         let is_definite = self.grow(i)?;
         for candidate in self.candidates.drain(..) {
             self.at[candidate.column] = 0;
         }
-        Ok(is_definite)
+        Ok(Some(is_definite))
     }
 
-    /// Adds columns until ψ hardly falls any more.
+    /// Adds block columns until the Kaporin number of no scalar row falls much more.
     fn grow(&mut self, i: usize) -> Result<bool> {
         for _ in 0..self.adaptive.steps {
             self.gradients(i)?;
-            let before = self.system.psi;
+            let before = self.system.last.d;
             let (mut complete, mut is_definite) = (true, true);
             for _ in 0..self.adaptive.entries {
                 (complete, is_definite) = match self.best() {
@@ -76,48 +81,63 @@ impl<'a, T: Scalar> AdaptiveRow<'a, T> {
                 }
             }
             self.system.solve()?;
-            let falls = (before - self.system.psi).to_f64() > self.adaptive.tolerance * before.to_f64();
-            if !complete || !falls {
+            let falls = |(before, d): (&T, &T)| (*before - *d).to_f64() > self.adaptive.tolerance * before.to_f64();
+            if !complete || !before.iter().zip(&self.system.last.d).any(falls) {
                 return Ok(is_definite);
             }
         }
         Ok(true)
     }
 
-    /// Half of the gradient of ψ for all columns next to the pattern.
+    /// Half of the gradient of Ψ for all columns next to the pattern, and how much adding them decreases Ψ.
     fn gradients(&mut self, i: usize) -> Result<()> {
         for candidate in &mut self.candidates {
             candidate.gradient = candidate.coupling;
         }
         if self.pattern.is_empty() {
-            self.add_row(i, i, None)?;
+            for e in self.a.row_range(i) {
+                if let Some(place) = self.candidate(i, self.a.col(e))? {
+                    let block = self.a.block_at(e);
+                    let coupling = std::array::from_fn(|r| std::array::from_fn(|s| block[s * N + r]));
+                    let candidate = &mut self.candidates[place];
+                    (candidate.coupling, candidate.gradient) = (coupling, coupling);
+                }
+            }
         }
         for t in 0..self.pattern.len() {
-            self.add_row(i, self.pattern[t], Some(self.system.g[t]))?;
+            let g: Square<T, N> = std::array::from_fn(|q| self.system.g[t * N + q]);
+            for e in self.a.row_range(self.pattern[t]) {
+                if let Some(place) = self.candidate(i, self.a.col(e))? {
+                    add(&mut self.candidates[place].gradient, self.a.block_at(e), &g);
+                }
+            }
+        }
+        let (last, weights) = (self.system.last, self.system.last.weights());
+        for candidate in &mut self.candidates {
+            candidate.decrease = T::ZERO;
+            for (gradient, inverse) in candidate.gradient.iter().zip(candidate.inverses) {
+                for (z, weight) in last.solve(*gradient).into_iter().zip(weights) {
+                    candidate.decrease += z * z * inverse * weight;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Adds a factor times row r of A to the gradient; without a factor the row is i itself.
-    fn add_row(&mut self, i: usize, r: usize, factor: Option<T>) -> Result<()> {
-        for e in self.a.row_range(r) {
-            let (k, v) = (self.a.col(e), self.a.values[e]);
-            if k >= i {
-                continue;
-            }
-            if self.at[k] == 0 {
-                let inverse = T::ONE / self.diagonal(k);
-                let candidate = Candidate { column: k, coupling: T::ZERO, gradient: T::ZERO, inverse, place: None };
-                try_push(&mut self.candidates, candidate)?;
-                self.at[k] = self.candidates.len() as u32;
-            }
-            let candidate = &mut self.candidates[self.at[k] as usize - 1];
-            match factor {
-                Some(factor) => candidate.gradient += v * factor,
-                None => (candidate.coupling, candidate.gradient) = (v, v),
-            }
+    /// The place of block column k among the candidates; none from i on.
+    fn candidate(&mut self, i: usize, k: usize) -> Result<Option<usize>> {
+        if k >= i {
+            return Ok(None);
         }
-        Ok(())
+        if self.at[k] == 0 {
+            let (none, own) = ([[T::ZERO; N]; N], self.diagonal(k));
+            let inverses = std::array::from_fn(|r| T::ONE / own[r][r]);
+            let (decrease, place) = (T::ZERO, None);
+            let candidate = Candidate { column: k, coupling: none, gradient: none, inverses, decrease, place };
+            try_push(&mut self.candidates, candidate)?;
+            self.at[k] = self.candidates.len() as u32;
+        }
+        Ok(Some(self.at[k] as usize - 1))
     }
 
     /// The candidate with the largest decrease.
@@ -125,8 +145,7 @@ impl<'a, T: Scalar> AdaptiveRow<'a, T> {
         let mut best: Option<(T, usize, usize)> = None;
         for (place, candidate) in self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.place.is_none())
         {
-            let k = candidate.column;
-            let decrease = candidate.gradient * candidate.gradient * candidate.inverse;
+            let (k, decrease) = (candidate.column, candidate.decrease);
             let counts = decrease > T::ZERO && decrease.is_finite();
             if counts && best.is_none_or(|(most, column, _)| decrease > most || decrease == most && k < column) {
                 best = Some((decrease, k, place));
@@ -135,25 +154,29 @@ impl<'a, T: Scalar> AdaptiveRow<'a, T> {
         best.map(|(.., place)| place)
     }
 
-    /// Adds a column to the pattern. False, and nothing is added, where A would not be positive definite on it.
+    /// Adds a block column to the pattern. False, and nothing is added, where A would not be positive definite on it.
     fn append(&mut self, candidate: usize) -> Result<bool> {
         let Candidate { column: k, coupling, .. } = self.candidates[candidate];
         let own = self.diagonal(k);
         let AdaptiveRow { a, at, candidates, system, .. } = self;
-        let added = system.append(own, coupling, |row| {
-            for e in a.row_range(k) {
-                let j = a.col(e);
-                if at[j] != 0
-                    && let Some(t) = candidates[at[j] as usize - 1].place
-                {
-                    row[t] = a.values[e];
-                }
-            }
-        })?;
+        let place = |j: usize| (at[j] as usize).checked_sub(1).and_then(|c| candidates[c].place);
+        let couplings = a.row(k).filter_map(|(j, block)| place(j).map(|t| (t, block)));
+        let added = system.append(own, &coupling, couplings)?;
         if added {
             self.candidates[candidate].place = Some(self.pattern.len());
             try_push(&mut self.pattern, k)?;
         }
         Ok(added)
+    }
+}
+
+/// Adds the transpose of a block times g.
+fn add<T: Scalar, const N: usize>(to: &mut Square<T, N>, block: &[T], g: &Square<T, N>) {
+    for (row, g) in block.chunks_exact(N).zip(g) {
+        for (to, v) in to.iter_mut().zip(row) {
+            for s in 0..N {
+                to[s] += *v * g[s];
+            }
+        }
     }
 }

@@ -1,72 +1,190 @@
-//! The small dense system of a row of G.
+//! The small dense system of a block row of G.
 
 use crate::backend::fsai::smallest_pivot;
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 
-/// The system A_JJ g = -A_Ji, whose Cholesky factor L grows by a row for each column of J. Sums run in the order of the
-/// columns, so that a device that works on a row with many lanes gives the same bits; divisions, which take long there, are
-/// products with inverses.
-pub(super) struct System<T> {
-    /// The rows of L, one behind the other, with the inverse of the diagonal.
-    l: Vec<T>,
-    /// -L⁻¹ A_Ji.
-    y: Vec<T>,
-    /// The solution, once it is solved.
-    pub g: Vec<T>,
-    /// a_ii - |y|², the Kaporin number of the row.
-    pub psi: T,
-    diagonal: T,
-}
+/// An N x N block, row by row.
+pub(super) type Square<T, const N: usize> = [[T; N]; N];
 
 pub(super) fn root<T: Scalar>(v: T) -> T {
     T::from_f64(v.to_f64().sqrt())
 }
 
-impl<T: Scalar> System<T> {
-    pub fn new() -> System<T> {
-        System { l: Vec::new(), y: Vec::new(), g: Vec::new(), psi: T::ZERO, diagonal: T::ZERO }
-    }
+/// A block as it is stored in a matrix.
+pub(super) fn square<T: Scalar, const N: usize>(stored: &[T]) -> Square<T, N> {
+    std::array::from_fn(|r| std::array::from_fn(|s| stored[r * N + s]))
+}
 
-    /// An empty J for a row with this diagonal.
-    pub fn begin(&mut self, diagonal: T) {
-        [&mut self.l, &mut self.y, &mut self.g].into_iter().for_each(Vec::clear);
-        (self.psi, self.diagonal) = (diagonal, diagonal);
-    }
+/// The system A_JJ g = -A_JI of block row I, with N right-hand sides, whose Cholesky factor L grows by N rows for each block column
+/// of J. Sums run in the order of the columns, so that a device that works on a row with many lanes gives the same bits;
+/// divisions, which take long there, are products with inverses.
+pub(super) struct System<T, const N: usize> {
+    /// The rows of L, one behind the other, with the inverse of the diagonal.
+    l: Vec<T>,
+    /// -L⁻¹ A_JI.
+    y: Vec<[T; N]>,
+    /// The solution, once it is solved.
+    pub g: Vec<[T; N]>,
+    /// Ψ = A_II - yᵀ y, of which the lower triangle counts.
+    psi: Square<T, N>,
+    /// The factors of Ψ.
+    pub last: Factored<T, N>,
+    diagonal: [T; N],
+}
 
-    /// Appends a column k with diagonal `own` and this coupling a_ki. `couplings` writes a_kj of the columns in J, in their
-    /// order, over zeros. False, and nothing is added, where A would not be positive definite.
-    pub fn append(&mut self, own: T, coupling: T, couplings: impl FnOnce(&mut [T])) -> Result<bool> {
-        let (m, begin) = (self.y.len(), self.l.len());
-        for _ in 0..=m {
-            try_push(&mut self.l, T::ZERO)?;
+/// Ψ = U D Uᵀ with a unit lower triangular U. The entry s of D is the Kaporin number of scalar row s.
+#[derive(Clone, Copy)]
+pub(super) struct Factored<T, const N: usize> {
+    u: Square<T, N>,
+    pub d: [T; N],
+    /// Inverses of D.
+    inverses: [T; N],
+}
+
+impl<T: Scalar, const N: usize> Factored<T, N> {
+    /// None where Ψ is not positive definite, to rounding in relation to the diagonal of A.
+    fn new(psi: &Square<T, N>, diagonal: &[T; N]) -> Option<Factored<T, N>> {
+        let mut factored = Factored { u: [[T::ZERO; N]; N], d: [T::ZERO; N], inverses: [T::ZERO; N] };
+        for s in 0..N {
+            let (mut w, mut d) = ([T::ZERO; N], psi[s][s]);
+            for t in 0..s {
+                w[t] = psi[s][t];
+                for q in 0..t {
+                    w[t] -= w[q] * factored.u[t][q];
+                }
+                factored.u[s][t] = w[t] * factored.inverses[t];
+                d -= w[t] * factored.u[s][t];
+            }
+            if !(d > smallest_pivot::<T>() * diagonal[s] && d.is_finite()) {
+                return None;
+            }
+            (factored.d[s], factored.inverses[s]) = (d, T::ONE / d);
         }
+        Some(factored)
+    }
+
+    /// U⁻¹ c.
+    pub fn solve(&self, mut c: [T; N]) -> [T; N] {
+        for s in 1..N {
+            for t in 0..s {
+                c[s] -= self.u[s][t] * c[t];
+            }
+        }
+        c
+    }
+
+    /// D⁻¹ in units of its first entry.
+    pub fn weights(&self) -> [T; N] {
+        let mut weights = [T::ONE; N];
+        for s in 1..N {
+            weights[s] = self.d[0] * self.inverses[s];
+        }
+        weights
+    }
+
+    /// What scales the rows of U⁻¹ (g, 1).
+    pub fn scales(&self) -> [T; N] {
+        self.d.map(|d| T::ONE / root(d))
+    }
+}
+
+impl<T: Scalar, const N: usize> System<T, N> {
+    pub fn new() -> System<T, N> {
+        let (zeros, none) = ([T::ZERO; N], [[T::ZERO; N]; N]);
+        let last = Factored { u: none, d: zeros, inverses: zeros };
+        System { l: Vec::new(), y: Vec::new(), g: Vec::new(), psi: none, last, diagonal: zeros }
+    }
+
+    /// An empty J for a block row with this diagonal block. False where the block is not positive definite.
+    pub fn begin(&mut self, block: Square<T, N>) -> bool {
+        self.l.clear();
+        self.y.clear();
+        self.g.clear();
+        self.psi = block;
+        self.diagonal = std::array::from_fn(|s| block[s][s]);
+        let is_finite = self.diagonal.iter().all(|d| *d > T::ZERO && d.is_finite());
+        match Factored::new(&self.psi, &self.diagonal).filter(|_| is_finite) {
+            Some(last) => self.last = last,
+            None => return false,
+        }
+        true
+    }
+
+    /// Appends a block column K with diagonal block `own` and coupling A_KI. `couplings` gives the blocks A_KJ with their places in
+    /// J. False, and nothing is added, where A would not be positive definite.
+    pub fn append<'a>(
+        &mut self,
+        own: Square<T, N>,
+        coupling: &Square<T, N>,
+        couplings: impl Iterator<Item = (usize, &'a [T])>,
+    ) -> Result<bool> {
+        let (m, begin, psi) = (self.y.len(), self.l.len(), self.psi);
+        let row = |r: usize| begin + r * m + r * (r + 1) / 2;
+        for (r, own) in own.iter().enumerate() {
+            for _ in 0..m {
+                try_push(&mut self.l, T::ZERO)?;
+            }
+            for v in &own[..=r] {
+                try_push(&mut self.l, *v)?;
+            }
+        }
+        for (place, block) in couplings {
+            for (r, values) in block.chunks_exact(N).enumerate() {
+                let at = row(r) + place * N;
+                self.l[at..at + N].copy_from_slice(values);
+            }
+        }
+        let mut is_definite = true;
+        for r in 0..N {
+            is_definite = self.eliminate(row(r), own[r][r], coupling[r])?;
+            if !is_definite {
+                break;
+            }
+        }
+        match Factored::new(&self.psi, &self.diagonal).filter(|_| is_definite) {
+            Some(last) => self.last = last,
+            None => {
+                self.l.truncate(begin);
+                self.y.truncate(m);
+                self.psi = psi;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Computes a row of L and of y from a row of A. False where there is no pivot.
+    fn eliminate(&mut self, begin: usize, own: T, coupling: [T; N]) -> Result<bool> {
+        let m = self.y.len();
         let (before, row) = self.l.split_at_mut(begin);
-        couplings(&mut row[..m]);
-        let (mut pivot, mut rhs) = (own, -coupling);
+        let (mut pivot, mut rhs) = (own, coupling.map(|v| -v));
         let mut start = 0;
         for t in 0..m {
             let of_t = &before[start..start + t + 1];
-            for u in 0..t {
-                row[t] -= row[u] * of_t[u];
+            let mut v = row[t];
+            for (l, of_t) in row[..t].iter().zip(of_t) {
+                v -= *l * *of_t;
             }
-            let v = row[t] * of_t[t];
+            v = v * of_t[t];
             row[t] = v;
             pivot -= v * v;
-            rhs -= v * self.y[t];
+            for (rhs, y) in rhs.iter_mut().zip(self.y[t]) {
+                *rhs -= v * y;
+            }
             start += t + 1;
         }
-        let smallest = smallest_pivot::<T>();
-        let inverse = T::ONE / root(pivot);
-        let y = rhs * inverse;
-        let psi = self.psi - y * y;
-        let is_definite = pivot > smallest * own && psi > smallest * self.diagonal;
-        if !is_definite {
-            self.l.truncate(begin);
+        if !(pivot > smallest_pivot::<T>() * own) {
             return Ok(false);
         }
+        let inverse = T::ONE / root(pivot);
         row[m] = inverse;
-        self.psi = psi;
+        let y = rhs.map(|v| v * inverse);
+        for s in 0..N {
+            for t in 0..=s {
+                self.psi[s][t] -= y[s] * y[t];
+            }
+        }
         try_push(&mut self.y, y)?;
         Ok(true)
     }
@@ -80,13 +198,30 @@ impl<T: Scalar> System<T> {
         let mut end = self.l.len();
         for t in (0..self.g.len()).rev() {
             let row = &self.l[end - t - 1..end];
-            let v = self.g[t] * row[t];
+            let v = self.g[t].map(|g| g * row[t]);
             self.g[t] = v;
             for (g, l) in self.g[..t].iter_mut().zip(row) {
-                *g -= *l * v;
+                for s in 0..N {
+                    g[s] -= *l * v[s];
+                }
             }
             end -= t + 1;
         }
         Ok(())
+    }
+
+    /// The block of row I of G for the block column of this place in J, once g is known; without a place the diagonal block.
+    pub fn block(&self, place: Option<usize>, scales: &[T; N]) -> Square<T, N> {
+        let mut block = [[T::ZERO; N]; N];
+        for q in 0..N {
+            let column = match place {
+                Some(place) => self.g[place * N + q],
+                None => std::array::from_fn(|s| if s == q { T::ONE } else { T::ZERO }),
+            };
+            for (s, v) in self.last.solve(column).into_iter().enumerate() {
+                block[s][q] = v * scales[s];
+            }
+        }
+        block
     }
 }
