@@ -295,7 +295,7 @@ DEVICE void fsai_block_rows(i64 rows, i64 group, i64 groups, int n, int left, in
 // Sizes of what a team of lanes has in shared memory: scalar columns, candidates, columns of the pattern, and teams of a block of threads.
 template <int SCALARS, int CANDIDATES, int COLUMNS, int TEAMS> struct FsaiRoom {
     static constexpr int scalars = SCALARS, candidates = CANDIDATES, columns = COLUMNS, teams = TEAMS;
-    template <int N> static constexpr int numbers() { return SCALARS * (SCALARS + 1) / 2 + 2 * SCALARS * N + CANDIDATES; }
+    template <int N> static constexpr int NUMBERS = SCALARS * (SCALARS + 1) / 2 + 2 * SCALARS * N + CANDIDATES;
 };
 
 template <class T, int N, bool TOLD, class Room>
@@ -303,7 +303,7 @@ DEVICE void fsai_blocks_in_shared(i64 rows, int groups, int n, int left, int ste
                                   f64 smallest, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                   const In<T> &diagonals, const In<T> &inverses, const Out<i32> &to_columns, const Out<T> &to_values,
                                   const Out<i32> &lengths, const Out<i32> &counts) {
-    constexpr int NUMBERS = Room::template numbers<N>();
+    constexpr int NUMBERS = Room::template NUMBERS<N>;
     constexpr int KEYS = Room::candidates + Room::columns, PLACES = (Room::columns + 1) * Room::candidates;
     SHARED(T, numbers, Room::teams * NUMBERS);
     SHARED(i32, keys, Room::teams * KEYS);
