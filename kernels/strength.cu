@@ -1,5 +1,6 @@
 // Strength of connection: a flag for each entry of a matrix, 1 if the coupling is strong, and the number of strong
 // entries of each row; then the graph of strong couplings. A tile of lanes for each row.
+#include "numbers.h"
 #include "tile.h"
 
 template <class T, int N>
@@ -91,6 +92,33 @@ DEVICE void strength_uniform(i64 rows, f64 threshold, i64 longest, const In<i64>
     }
     if (weak) {
         flag[0] = 1;
+    }
+}
+
+// As same_sign in src/host/strength.rs: the sum over rows, and their number.
+template <class T, int N>
+DEVICE void strength_signs(i64 rows, i64 shares, f64 largest, f64 units, const In<i64> &offsets, const In<i32> &columns,
+                           const In<T> &values, const Out<i64> &sums) {
+    const i64 i = global_index() / N;
+    const bool is_row = i < rows;
+    const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
+    T diagonal = 0;
+    for (i64 k = begin + Tile<N>::rank(); k < end; k += N) {
+        diagonal = columns[k] == i ? values[k] : diagonal;
+    }
+    diagonal = tile_sum<N>(diagonal);
+    i64 same = 0, all = 0;
+    for (i64 k = begin + Tile<N>::rank(); k < end; k += N) {
+        const f64 ratio = to_f64(values[k]) / to_f64(diagonal), size = magnitude(ratio);
+        const i64 counted = columns[k] != i && size <= largest ? static_cast<i64>(times(size, units)) : 0;
+        all += counted;
+        same += ratio > 0 ? counted : 0;
+    }
+    all = tile_sum<N>(all);
+    same = tile_sum<N>(same);
+    if (Tile<N>::rank() == 0 && all > 0) {
+        atomic_add(sums[0], same * shares / all);
+        atomic_add(sums[1], static_cast<i64>(1));
     }
 }
 
@@ -216,6 +244,10 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
     KERNEL(strength_uniform_##T##_##N, i64 rows, f64 threshold, i64 longest, In<i64> offsets, In<i32> columns, In<T> values, \
            Out<i32> flag) { \
         strength_uniform<T, N>(rows, threshold, longest, offsets, columns, values, flag); \
+    } \
+    KERNEL(strength_signs_##T##_##N, i64 rows, i64 shares, f64 largest, f64 units, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<i64> sums) { \
+        strength_signs<T, N>(rows, shares, largest, units, offsets, columns, values, sums); \
     } \
     KERNEL(strength_absolute_##T##_##N, i64 rows, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, Out<u8> strong, \
            Out<i32> counts) { \

@@ -30,6 +30,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, RwLock};
 use stencil_storage::StencilStorage;
 
+pub(crate) use couplings::share_of;
 pub(crate) use device_stencil::{DeviceStencilMatrix, StencilLayout};
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
 pub(crate) use distributed::DistributedRows;

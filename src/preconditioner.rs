@@ -23,6 +23,7 @@ use crate::report::Report;
 use crate::sparse::NearNullSpace;
 pub use amg::Amg;
 use build::build;
+use defaults::Effective;
 pub(crate) use estimate::{Held, Work};
 pub use fsai::Fsai;
 use placed::{Levels, Placed};
@@ -90,6 +91,8 @@ pub struct Inverse {
     near_null_space: Option<Arc<NearNullSpace>>,
     functions: Option<Arc<GivenFunctions>>,
     built: Placed,
+    /// Which components the matrix has led to, and why.
+    choice: String,
     /// Promotions to wider formats since set-up, with their reasons.
     promotions: Vec<String>,
     /// Whether the last update kept the coarse unknowns.
@@ -165,8 +168,8 @@ impl Inverse {
         if !is_divided {
             method.check(context, matrix)?;
         }
-        let mut config = match is_divided {
-            true => config.clone(),
+        let Effective { mut config, choice } = match is_divided {
+            true => Effective { config: config.clone(), choice: String::new() },
             false => defaults::effective(Some(method), context, matrix, config, in_solver)?,
         };
         if over.is_some() {
@@ -194,6 +197,7 @@ impl Inverse {
             near_null_space,
             functions,
             built,
+            choice,
             promotions: Vec::new(),
             renewal: Renewal::default(),
             lost_at: None,
@@ -350,6 +354,7 @@ impl Inverse {
             levels,
             setup: self.built.phases.clone(),
             setup_place: self.built.place.clone(),
+            setup_choice: self.choice.clone(),
             bytes,
             fsai: self.built.fsai.clone(),
             promotions: self.promotions.clone(),

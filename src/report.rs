@@ -174,6 +174,8 @@ pub struct Report {
     pub setup: Phases,
     /// Where set-up ran; with a GPU, the reason for the host, or how often the host waited for the device.
     pub setup_place: String,
+    /// Which components of AMG the matrix has led to where no option names any, and why.
+    pub setup_choice: String,
     /// Phases of the last solve: `total` and its parts.
     pub solve: Phases,
     /// The factorisation of a direct solver, or of `auto` after the Krylov method failed.
@@ -309,6 +311,7 @@ facts! {
     "update_kept_levels", Whole, "levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update", |r, i| Int(r.update_kept_levels as i64);
     "update_anew", Whole, "1 when the last update set up anew from the level after these on, else 0", |r, i| Int(i64::from(r.update_anew));
     "preconditioner_age", Whole, "changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place", |r, i| Int(r.preconditioner_age as i64);
+    "setup_choice", Whole, "which components of AMG the matrix has led to, and why; empty where an option names one", |r, i| Text(r.setup_choice.clone());
     "setup_place", Whole, "where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it", |r, i| Text(r.setup_place.clone());
     "ranks", Whole, "ranks that have rows of the matrix; 1 without a communicator", |r, i| Int(r.ranks.as_ref().map_or(1, |k| k.count as i64));
     "rank_rows_min", Whole, "the fewest rows of the matrix on a rank; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.rows.min));
@@ -478,6 +481,9 @@ impl Report {
                 self.operator_complexity(),
                 self.grid_complexity()
             );
+        }
+        if !self.setup_choice.is_empty() {
+            let _ = writeln!(out, "auto: {}", self.setup_choice);
         }
         for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
             let _ = writeln!(out, "level {i}: {}", l.precision_reason);

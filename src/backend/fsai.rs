@@ -122,8 +122,8 @@ impl<S: Setup, T: Scalar> Clone for Factors<S, T> {
     }
 }
 
-/// A set-up backend that computes FSAI factors of matrices of [square blocks](FsaiFactor::in_blocks), which are symmetric and positive definite unless a function
-/// says otherwise. Patterns are found for any matrix, as if it were.
+/// A set-up backend that computes FSAI factors of matrices of [square blocks](FsaiFactor::in_blocks), which are symmetric and
+/// positive definite unless a function says otherwise. Patterns are found for any matrix, as if it were.
 pub(crate) trait FsaiFactor: Setup {
     /// The factor on an adaptive pattern.
     fn adaptive<T: Scalar>(&self, a: &Self::Matrix<T>, adaptive: &Adaptive) -> Result<Factor<Self, T>>;
@@ -141,11 +141,14 @@ pub(crate) trait FsaiFactor: Setup {
     /// The pattern of a factor without its entries below a [share](Fsai::post_filter) of the diagonal.
     fn filtered<T: Scalar>(&self, a: &Self::Matrix<T>, g: &Self::Matrix<T>, share: f64) -> Result<Self::Pattern>;
 
-    /// A matrix as factors are computed from it: of square blocks of at most [`MAX_BLOCK`] rows, or scalar.
+    /// A matrix in rows, with its blocks.
+    fn in_rows<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>>;
+
+    /// A matrix as factors are computed from it: in rows, of square blocks of at most [`MAX_BLOCK`] rows, or scalar.
     fn in_blocks<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>> {
         let block = a.block();
         let is_taken = block.rows == block.cols && block.rows <= MAX_BLOCK;
-        if is_taken { Ok(a) } else { self.to_scalar(a) }
+        if is_taken { self.in_rows(a) } else { self.to_scalar(a) }
     }
 
     /// The factor.

@@ -37,6 +37,13 @@ macro_rules! with_rows {
 }
 
 impl FsaiFactor for Host {
+    fn in_rows<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
+        match a {
+            HostMatrix::Rows(a) => Ok(a.into()),
+            a => Ok(a.to_rows()?.into_owned().into()),
+        }
+    }
+
     fn adaptive<T: Scalar>(&self, a: &HostMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Host, T>> {
         let (g, breakdowns) = adaptive_factor(&a.view(), adaptive)?;
         Ok(Factor { g: g.into_shared().into(), breakdowns })

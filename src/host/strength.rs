@@ -7,7 +7,7 @@ use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Graph};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Classical measure: j is strong for i when -a_ij is at least `theta` times the largest -a_ik of the row, signs taken
 /// relative to the diagonal. A row whose sum exceeds `max_row_sum` times its diagonal (both in absolute value) is so dominant that the
@@ -61,6 +61,42 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
     });
     !found.into_inner()
 }
+
+/// Units of [`same_sign`].
+pub(crate) const SHARES: i64 = 1 << 20;
+
+/// For the rows of a scalar matrix that have couplings, the sum of the shares of their couplings that have the sign of the diagonal, in
+/// units of 1/[`SHARES`], and the number of these rows. Integers, so that the order of the sums does not matter.
+pub(crate) fn same_sign<T: Scalar>(a: &CsrView<'_, T>) -> (i64, i64) {
+    let (shares, rows) = (AtomicI64::new(0), AtomicI64::new(0));
+    par::for_each_range(a.rows, par::ROW_GRAIN, |range| {
+        let (mut sum, mut count) = (0, 0);
+        for i in range {
+            let diagonal = a.row_range(i).find(|k| a.col(*k) == i).map_or(0.0, |k| a.values[k].to_f64());
+            let (mut same, mut all) = (0_i64, 0_i64);
+            for k in a.row_range(i).filter(|k| a.col(*k) != i) {
+                let ratio = a.values[k].to_f64() / diagonal;
+                // What is not a number counts as zero.
+                let size = if ratio.abs() <= LARGEST_RATIO { (ratio.abs() * RATIO_UNITS) as i64 } else { 0 };
+                all += size;
+                same += if ratio > 0.0 { size } else { 0 };
+            }
+            if all > 0 {
+                sum += same * SHARES / all;
+                count += 1;
+            }
+        }
+        shares.fetch_add(sum, Ordering::Relaxed);
+        rows.fetch_add(count, Ordering::Relaxed);
+    });
+    (shares.into_inner(), rows.into_inner())
+}
+
+/// The largest coupling in relation to the diagonal that [`same_sign`] counts.
+pub(crate) const LARGEST_RATIO: f64 = 16.0;
+
+/// Units of such couplings. A sum of 2^20 of them times [`SHARES`] is below 2^63.
+pub(crate) const RATIO_UNITS: f64 = 65536.0;
 
 /// Absolute measure: j is strong for i when |a_ij| is at least `theta` times the largest |a_ik| of the row. Blocks are measured by
 /// their Frobenius norm.

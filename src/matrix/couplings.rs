@@ -5,8 +5,11 @@ use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::backend::common::Symmetry;
 use crate::context::Context;
 use crate::error::Result;
-use crate::gpu::setup::{strength as on_device, symmetry as symmetry_on_device};
+use crate::gpu::Gpu;
+use crate::gpu::setup::{DeviceCsr, strength as on_device, symmetry as symmetry_on_device};
 use crate::host::{strength as on_host, symmetry as symmetry_on_host};
+use crate::scalar::Scalar;
+use crate::sparse::CsrView;
 use crate::sync::lock;
 
 /// Rows with more than so many times the mean number of entries are hubs.
@@ -14,6 +17,11 @@ const HUB: usize = 8;
 
 /// No row is a hub with fewer entries.
 const FEWEST_OF_HUB: usize = 64;
+
+/// The mean of shares from their sum and number.
+pub(crate) fn share_of((shares, rows): (i64, i64)) -> f64 {
+    shares as f64 / (on_host::SHARES * rows.max(1)) as f64
+}
 
 impl Matrix {
     /// Whether it is symmetric, but for rounding, as far as one pass tells. Synchronises.
@@ -72,5 +80,66 @@ impl Matrix {
                 DeviceMatrix::F32(a) => on_device::is_uniform(device.gpu(), &a, theta, longest),
             },
         }
+    }
+
+    /// The mean over the rows of a scalar matrix of the share of their couplings that have the sign of the diagonal: zero for
+    /// M-matrices, a fifth to a half for stiffness matrices of displacements and of elements of high order. Found where the matrix is;
+    /// synchronises.
+    pub(crate) fn same_sign_share(&self, context: &Context) -> Result<f64> {
+        self.same_sign_sums(context).map(share_of)
+    }
+
+    /// The sum of these shares, and the number of rows that have couplings, for [`share_of`].
+    pub(crate) fn same_sign_sums(&self, context: &Context) -> Result<(i64, i64)> {
+        Ok(match &self.storage {
+            MatrixStorage::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                context.run(self.entries(), || match &values {
+                    Values::F64(v) => on_host::same_sign(&structure.view(v.as_slice())),
+                    Values::F32(v) => on_host::same_sign(&structure.view(v.as_slice())),
+                })
+            }
+            MatrixStorage::Stencil(stencil) => {
+                let (structure, values) = stencil.copied()?;
+                context.run(self.entries(), || match &values {
+                    Values::F64(v) => on_host::same_sign(&structure.view(v.as_slice())),
+                    Values::F32(v) => on_host::same_sign(&structure.view(v.as_slice())),
+                })
+            }
+            MatrixStorage::Device(device) => match device.arrays.read()? {
+                DeviceMatrix::F64(a) => on_device::same_sign(device.gpu(), &a)?,
+                DeviceMatrix::F32(a) => on_device::same_sign(device.gpu(), &a)?,
+            },
+        })
+    }
+
+    /// The share of the couplings of a block matrix that are strong by the symmetric measure with the threshold `theta`, or half of the
+    /// strongest couplings on average if that is less. Found where the matrix is; synchronises.
+    pub(crate) fn strong_share(&self, context: &Context, theta: f64) -> Result<f64> {
+        fn host<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<usize> {
+            let measure = on_host::Symmetric::new(a)?;
+            Ok(measure.graph(theta.min(0.5 * measure.scale()))?.columns.len())
+        }
+        fn device<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64) -> Result<usize> {
+            let measure = on_device::Symmetric::new(gpu, a)?;
+            Ok(measure.graph(theta.min(0.5 * measure.scale()?))?.columns.len())
+        }
+        let strong = match &self.storage {
+            MatrixStorage::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                context.run(self.entries(), || match &values {
+                    Values::F64(v) => host(&structure.view(v.as_slice()), theta),
+                    Values::F32(v) => host(&structure.view(v.as_slice()), theta),
+                })?
+            }
+            // Couplings of a grid have the same stencil everywhere.
+            MatrixStorage::Stencil(_) => return Ok(1.0),
+            MatrixStorage::Device(of) => match of.arrays.read()? {
+                DeviceMatrix::F64(a) => device(of.gpu(), &a, theta)?,
+                DeviceMatrix::F32(a) => device(of.gpu(), &a, theta)?,
+            },
+        };
+        let couplings = (self.entries() / self.block().len()).saturating_sub(self.rows() / self.block().rows);
+        Ok(strong as f64 / couplings.max(1) as f64)
     }
 }

@@ -39,7 +39,7 @@ impl Amg {
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
         matrix.check_not_distributed("a look at the levels")?;
         let context = &context.with_own_scratch()?;
-        let config = &defaults::effective(Some(Method::Amg), context, matrix, config, false)?;
+        let config = &defaults::effective(Some(Method::Amg), context, matrix, config, false)?.config;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let builder = Builder { context, config, matrix, near_null_space, functions, plan: None };
         context.run(matrix.entries(), || match context.gpu() {

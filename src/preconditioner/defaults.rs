@@ -19,6 +19,15 @@ const SHORT_ROWS: usize = 16;
 /// Levels in f32 pay where the matrix does not stay in caches, with at least so many stored values.
 const LARGE: usize = 1 << 20;
 
+/// Scalar matrices with at least this share of couplings of the sign of the diagonal are aggregated: what classical interpolation rests
+/// on does not hold for them.
+pub(crate) const SAME_SIGN: f64 = 0.2;
+
+/// The threshold of the symmetric measure for blocks, and the share of couplings below which prolongators of least energy, whose pattern
+/// is that of strong couplings, take fewer entries and iterations than smoothed ones.
+const THETA_OF_BLOCKS: f64 = 0.04;
+const FEW_STRONG: f64 = 0.6;
+
 /// Options of the components of AMG. Who sets one of them chooses among classical components, as `auto` then says.
 const COMPONENTS: &[&str] =
     &["amg.coarsening.", "amg.strength.", "amg.interpolation.", "amg.functions", "amg.smoother.", "amg.cycle."];
@@ -66,14 +75,14 @@ pub(crate) fn nonsymmetric(matrix: &Matrix, config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The options of a set-up that is divided among ranks, as [`effective`] of the whole matrix: with so many entries, and `uniform` where all
-/// couplings are. None where a part of it cannot be divided.
-pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, uniform: bool) -> Result<Option<Config>> {
+/// The options of a set-up that is divided among ranks, as [`effective`] of the whole matrix: with so many entries, and `aggregates` where
+/// its couplings lead to aggregation. None where a part of it cannot be divided.
+pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregates: bool) -> Result<Option<Config>> {
     let krylov = config.text("solver.type");
     let mut effective = config.clone();
     let has_space = matrix.near_null_space().is_some();
     let is_open = CG.contains(&&*krylov) && !has_space && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
-    if is_open && uniform {
+    if is_open && aggregates {
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
     }
@@ -99,6 +108,68 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, uniform:
     Ok(can_be.then_some(effective))
 }
 
+/// The options with what is left open filled in.
+pub(super) struct Effective {
+    /// The options.
+    pub config: Config,
+    /// Which components of AMG the matrix has led to, and why; empty where options name them.
+    pub choice: String,
+}
+
+/// The components of AMG for a matrix in rows where no option names any: options to set, and why.
+fn components_for(
+    context: &Context,
+    matrix: &Matrix,
+    krylov: &str,
+) -> Result<(&'static [(&'static str, &'static str)], String)> {
+    const AGGREGATION: &[(&str, &str)] = &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")];
+    const LEAST_ENERGY: &[(&str, &str)] =
+        &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "energy"), ("amg.smoother.type", "chebyshev")];
+    let (is_cg, is_block) = (CG.contains(&krylov), matrix.block() != Block::SCALAR);
+    let has_space = matrix.near_null_space().is_some();
+    if matrix.functions().is_some() {
+        return Ok((&[], "classical: functions of the unknowns were given".to_string()));
+    }
+    if is_block || has_space {
+        let of = if has_space {
+            "a near-null space was given"
+        } else {
+            "the matrix has blocks, and no near-null space was given"
+        };
+        if !is_cg {
+            return Ok((&[], format!("smoothed aggregation: {of}")));
+        }
+        if has_space && is_block {
+            let share = matrix.strong_share(context, THETA_OF_BLOCKS)?;
+            let (options, name) = match share < FEW_STRONG {
+                true => (LEAST_ENERGY, "aggregation with least energy and Chebyshev"),
+                false => (AGGREGATION, "smoothed aggregation with Chebyshev"),
+            };
+            return Ok((options, format!("{name}: {of}, and {:.0} % of the couplings are strong", 100.0 * share)));
+        }
+        return Ok((AGGREGATION, format!("smoothed aggregation with Chebyshev: {of}")));
+    }
+    if !is_cg || matrix.rows() != matrix.cols() {
+        return Ok((&[], "classical: the Krylov method is not one for symmetric matrices".to_string()));
+    }
+    let is_short = context.gpu().is_none() || matrix.entries() <= SHORT_ROWS * matrix.rows();
+    if is_short && matrix.has_uniform_couplings(context, THETA)? {
+        return Ok((AGGREGATION, "smoothed aggregation with Chebyshev: all couplings are strong".to_string()));
+    }
+    let share = matrix.same_sign_share(context)?;
+    let percent = 100.0 * share;
+    if share >= SAME_SIGN {
+        let why = format!(
+            "smoothed aggregation with Chebyshev: {percent:.0} % of the couplings have the sign of the diagonal"
+        );
+        return Ok((AGGREGATION, why));
+    }
+    Ok((
+        &[],
+        format!("classical: couplings are weak and strong, and {percent:.0} % of them have the sign of the diagonal"),
+    ))
+}
+
 /// The options with what is left open filled in for a method. `in_solver` tells whether a solver of the library is around it, which widens formats
 /// that lose precision.
 pub(super) fn effective(
@@ -107,23 +178,24 @@ pub(super) fn effective(
     matrix: &Matrix,
     config: &Config,
     in_solver: bool,
-) -> Result<Config> {
+) -> Result<Effective> {
     let mut effective = config.clone();
     let krylov = config.text("solver.type");
     let structured = method == Some(Method::Amg) && is_structured(matrix, config)?;
     if structured {
         effective.set_str("amg.coarsening.type", "grid")?;
     }
-    let is_scalar =
-        matrix.block() == Block::SCALAR && matrix.near_null_space().is_none() && matrix.functions().is_none();
-    let is_short = context.gpu().is_none() || matrix.entries() <= SHORT_ROWS * matrix.rows();
-    let is_cg = method == Some(Method::Amg) && CG.contains(&&*krylov);
-    let is_open =
-        !structured && is_scalar && is_short && is_cg && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
-    if is_open && matrix.rows() == matrix.cols() && matrix.has_uniform_couplings(context, THETA)? {
-        context.log(LogLevel::Debug, || "all couplings are strong: smoothed aggregation with Chebyshev".to_string());
-        effective.set_str("amg.coarsening.type", "mis2")?;
-        effective.set_str("amg.smoother.type", "chebyshev")?;
+    let is_open = method == Some(Method::Amg) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let mut choice = String::new();
+    if structured {
+        choice = "multigrid on the grid of the matrix".to_string();
+    } else if is_open {
+        let (options, why) = components_for(context, matrix, &krylov)?;
+        for (key, value) in options {
+            effective.set_str(key, value)?;
+        }
+        context.log(LogLevel::Debug, || why.clone());
+        choice = why;
     }
     if config.text("amg.smoother.type") == ANY_GAUSS_SEIDEL {
         let coloured = context.gpu().is_some() || structured;
@@ -138,7 +210,7 @@ pub(super) fn effective(
         let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
         effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
     }
-    Ok(effective)
+    Ok(Effective { config: effective, choice })
 }
 
 #[cfg(test)]
@@ -165,7 +237,7 @@ mod tests {
         if context.gpu().is_some() {
             matrix = matrix.to_device(&context).unwrap();
         }
-        let config = effective(Some(Method::Amg), &context, &matrix, &config(options), true).unwrap();
+        let config = effective(Some(Method::Amg), &context, &matrix, &config(options), true).unwrap().config;
         (config.text("amg.coarsening.type"), config.text("amg.smoother.type"))
     }
 
@@ -195,6 +267,36 @@ mod tests {
         assert_eq!(components("sim", "poisson27:6", &[]), open);
     }
 
+    /// The interpolation and smoother that options stand for, and why.
+    fn chosen(device: &str, name: &str) -> (String, String, String) {
+        let (context, mut matrix) = (Context::new(device).unwrap(), problem(name));
+        if context.gpu().is_some() {
+            matrix = matrix.to_device(&context).unwrap();
+        }
+        let Effective { config, choice } =
+            effective(Some(Method::Amg), &context, &matrix, &Config::new(), true).unwrap();
+        (config.text("amg.interpolation.type"), config.text("amg.smoother.type"), choice)
+    }
+
+    #[test]
+    fn blocks_and_elements_of_high_order_are_aggregated_and_flat_ones_with_least_energy() {
+        for device in ["host:1", "sim"] {
+            let cases = [
+                ("elasticity:3", "auto", "100 % of the couplings are strong"),
+                ("elasticity_jittered:4", "auto", "a near-null space was given"),
+                ("elasticity_jittered:4:height=0.05", "energy", "least energy"),
+                ("lshape:2:order=6", "auto", "have the sign of the diagonal"),
+            ];
+            for (name, interpolation, why) in cases {
+                let (found, smoother, choice) = chosen(device, name);
+                assert_eq!((&*found, &*smoother), (interpolation, "chebyshev"), "{name} on {device}: {choice}");
+                assert!(choice.contains(why), "{name} on {device}: {choice}");
+            }
+            let (_, smoother, choice) = chosen(device, "anisotropic:9");
+            assert!(smoother == "auto" && choice.starts_with("classical: "), "{choice}");
+        }
+    }
+
     #[test]
     fn levels_are_narrow_for_large_matrices_in_a_flexible_solver() {
         let context = Context::new("host:1").unwrap();
@@ -202,6 +304,7 @@ mod tests {
         let preset = |matrix: &Matrix, options: &[(&str, &str)], in_solver: bool| {
             effective(Some(Method::Amg), &context, matrix, &config(options), in_solver)
                 .unwrap()
+                .config
                 .text("precision.preset")
         };
         assert_eq!(preset(&large, &[], true), "single");

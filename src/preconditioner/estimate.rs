@@ -105,7 +105,7 @@ pub(super) fn bytes(
     config.check_device(context.device())?;
     method.unwrap_or(Method::Amg).check(context, matrix)?;
     // Samples shall be set up as the whole matrix is.
-    let config = &defaults::effective(method, context, matrix, config, in_solver)?;
+    let config = &defaults::effective(method, context, matrix, config, in_solver)?.config;
     let rows = rows.unwrap_or(if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS });
     if method == Some(Method::Amg) && defaults::is_structured(matrix, config)? {
         return structured::bytes(context, matrix, config, rows, work);

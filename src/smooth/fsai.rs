@@ -180,7 +180,7 @@ fn largest_eigenvalue<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
     if let Some(largest) = input.spectrum.estimated.get() {
         return Ok(largest.value);
     }
-    let (setup, a) = (input.setup, input.matrix()?);
+    let (setup, a) = (input.setup, input.setup.in_blocks(input.matrix()?)?);
     let n = a.scalar_rows();
     let [a, g, transposed] = [&a, &factors.g, &factors.transposed].map(|m| setup.as_operator(m));
     let (a, g, transposed) = (a?, g?, transposed?);

@@ -13,8 +13,8 @@ use crate::error::{Result, Status, fail, try_capacity, try_collect};
 use crate::gpu::{self, Staging};
 use crate::hash::hash;
 use crate::host::Host;
-use crate::matrix::{DistributedRows, Matrix};
-use crate::preconditioner::defaults::{THETA, divided};
+use crate::matrix::{DistributedRows, Matrix, share_of};
+use crate::preconditioner::defaults::{SAME_SIGN, THETA, divided};
 use crate::preconditioner::{Inverse, Method};
 use crate::report::{LevelSpread, RanksReport};
 use crate::scalar::{Precision, Scalar};
@@ -221,8 +221,11 @@ impl Solver {
         let entries = ranks.reduce(matrix.entries() as i64, Reduction::Sum)? as usize;
         let uniform = ranks.agree(own.has_uniform_rows(&self.context, THETA, entries))?;
         let uniform = ranks.reduce(i64::from(uniform), Reduction::Min)? == 1;
+        let (shares, count) = ranks.agree(own.same_sign_sums(&self.context))?;
+        let sums = (ranks.reduce(shares, Reduction::Sum)?, ranks.reduce(count, Reduction::Sum)?);
+        let aggregates = uniform || share_of(sums) >= SAME_SIGN;
         own.set_unknowns(matrix);
-        let config = ranks.agree(divided(&own, &self.effective, entries, uniform))?;
+        let config = ranks.agree(divided(&own, &self.effective, entries, aggregates))?;
         Ok(config.map(|config| (own, config)))
     }
 

@@ -45,6 +45,10 @@ enum Keep {
 }
 
 impl FsaiFactor for Gpu {
+    fn in_rows<T: Scalar>(&self, a: GpuMatrix<T>) -> Result<GpuMatrix<T>> {
+        Ok(a.to_rows(self)?.into_owned().into())
+    }
+
     fn adaptive<T: Scalar>(&self, a: &GpuMatrix<T>, adaptive: &Adaptive) -> Result<Factor<Gpu, T>> {
         if a.block != Block::SCALAR {
             return within_memory(|workspace| blocks::adaptive_factor(self, a, adaptive, workspace));

@@ -7,6 +7,7 @@ use crate::backend::common::{mean, sample};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
+use crate::host::strength::{LARGEST_RATIO, RATIO_UNITS, SHARES};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 
@@ -22,6 +23,15 @@ pub(crate) fn is_uniform<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, lon
     let flag = gpu.zeroed::<i32>(1)?;
     launch(gpu, "uniform", a, a.rows, &[&theta, &(longest as i64)], &[flag.view()])?;
     Ok(gpu.fetch(&flag)?[0] == 0)
+}
+
+/// As [`crate::host::strength::same_sign`]. Synchronises.
+pub(crate) fn same_sign<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(i64, i64)> {
+    assert_eq!(a.block, Block::SCALAR);
+    let sums = gpu.zeroed::<i64>(2)?;
+    launch(gpu, "signs", a, a.rows, &[&SHARES, &LARGEST_RATIO, &RATIO_UNITS], &[sums.view()])?;
+    let sums = gpu.fetch(&sums)?;
+    Ok((sums[0], sums[1]))
 }
 
 /// As [`crate::host::strength::absolute`].
@@ -130,6 +140,9 @@ mod tests {
                     wanted,
                     "{name}, uniform {theta} {longest}"
                 );
+            }
+            if scalar {
+                assert_eq!(same_sign(&gpu, &on_device).unwrap(), host::same_sign(&view), "{name}, signs");
             }
             let measure = Symmetric::new(&gpu, &on_device).unwrap();
             assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");
