@@ -81,6 +81,21 @@ fn conjugate_gradients_are_chosen_and_blocks_are_taken() {
     }
 }
 
+/// Levels of 3 x 3 and 6 x 6 blocks.
+#[test]
+fn smoothers_of_block_levels_take_as_many_iterations_on_gpus_as_on_the_host() {
+    let matrix = problem("elasticity:7");
+    for (case, smoother) in ["fsai", "chebyshev_fsai"].into_iter().enumerate() {
+        let options = [("amg.smoother.type", smoother), ("amg.coarsest.max_rows", "40")];
+        let on_host = iterations("host:2", &matrix, &options);
+        assert!(on_host < 20, "{smoother}: {on_host}");
+        for device in rotating_devices(case) {
+            let on_device = iterations(device, &matrix, &options);
+            assert!(on_device.abs_diff(on_host) <= 1, "{smoother} on {device}: {on_device} and {on_host}");
+        }
+    }
+}
+
 #[test]
 fn with_the_whole_triangle_it_is_the_inverse() {
     let matrix = problem("elasticity:2");

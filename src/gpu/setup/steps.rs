@@ -281,7 +281,8 @@ impl Setup for Gpu {
     fn as_operator<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
         match a {
             GpuMatrix::Stencil(a) => self.stencil_operator(a),
-            a => self.csr_operator(a),
+            a if a.block == Block::SCALAR => self.csr_operator(a),
+            a => self.operator(DeviceCsr::clone(a), Sums::Wide),
         }
     }
 
