@@ -23,7 +23,7 @@ use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
 use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
 use crate::scalar::{Number, Scalar, Sums};
-use crate::sparse::SharedCsr;
+use crate::sparse::{Block, SharedCsr};
 use crate::sync::lock;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
