@@ -76,11 +76,7 @@ impl<T: Scalar, const N: usize> Factored<T, N> {
 
     /// D⁻¹ in units of its first entry.
     pub fn weights(&self) -> [T; N] {
-        let mut weights = [T::ONE; N];
-        for s in 1..N {
-            weights[s] = self.d[0] * self.inverses[s];
-        }
-        weights
+        std::array::from_fn(|s| if s == 0 { T::ONE } else { self.d[0] * self.inverses[s] })
     }
 
     /// What scales the rows of U⁻¹ (g, 1).
@@ -166,7 +162,7 @@ impl<T: Scalar, const N: usize> System<T, N> {
             for (l, of_t) in row[..t].iter().zip(of_t) {
                 v -= *l * *of_t;
             }
-            v = v * of_t[t];
+            let v = v * of_t[t];
             row[t] = v;
             pivot -= v * v;
             for (rhs, y) in rhs.iter_mut().zip(self.y[t]) {
@@ -174,7 +170,8 @@ impl<T: Scalar, const N: usize> System<T, N> {
             }
             start += t + 1;
         }
-        if !(pivot > smallest_pivot::<T>() * own) {
+        let is_large = pivot > smallest_pivot::<T>() * own;
+        if !is_large {
             return Ok(false);
         }
         let inverse = T::ONE / root(pivot);
@@ -212,16 +209,10 @@ impl<T: Scalar, const N: usize> System<T, N> {
 
     /// The block of row I of G for the block column of this place in J, once g is known; without a place the diagonal block.
     pub fn block(&self, place: Option<usize>, scales: &[T; N]) -> Square<T, N> {
-        let mut block = [[T::ZERO; N]; N];
-        for q in 0..N {
-            let column = match place {
-                Some(place) => self.g[place * N + q],
-                None => std::array::from_fn(|s| if s == q { T::ONE } else { T::ZERO }),
-            };
-            for (s, v) in self.last.solve(column).into_iter().enumerate() {
-                block[s][q] = v * scales[s];
-            }
-        }
-        block
+        let columns: Square<T, N> = std::array::from_fn(|q| match place {
+            Some(place) => self.last.solve(self.g[place * N + q]),
+            None => self.last.solve(std::array::from_fn(|s| if s == q { T::ONE } else { T::ZERO })),
+        });
+        std::array::from_fn(|s| std::array::from_fn(|q| columns[q][s] * scales[s]))
     }
 }
