@@ -9,6 +9,15 @@ use crate::sparse::Grid;
 /// Largest number of rows in a block.
 pub const MAX_BLOCK: usize = 8;
 
+/// Units of the shares of couplings that have the sign of the diagonal, which are added as integers: their order does not matter.
+pub(crate) const SHARES: i64 = 1 << 20;
+
+/// The largest coupling in relation to the diagonal that counts for them.
+pub(crate) const LARGEST_RATIO: f64 = 16.0;
+
+/// Units of such couplings. A sum of 2^20 of them times [`SHARES`] is below 2^63.
+pub(crate) const RATIO_UNITS: f64 = 65536.0;
+
 /// Pivots of the elimination at or below this share of the largest entry, times n, are rounding.
 pub const TINY: f64 = f64::EPSILON;
 

@@ -1,7 +1,7 @@
 //! Strength of connection on the host.
 
 use super::rows;
-use crate::backend::common::{mean, sample};
+use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
 use crate::comm::Distribution;
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
@@ -62,9 +62,6 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
     !found.into_inner()
 }
 
-/// Units of [`same_sign`].
-pub(crate) const SHARES: i64 = 1 << 20;
-
 /// For the rows of a scalar matrix that have couplings, the sum of the shares of their couplings that have the sign of the diagonal, in
 /// units of 1/[`SHARES`], and the number of these rows. Integers, so that the order of the sums does not matter.
 pub(crate) fn same_sign<T: Scalar>(a: &CsrView<'_, T>) -> (i64, i64) {
@@ -91,12 +88,6 @@ pub(crate) fn same_sign<T: Scalar>(a: &CsrView<'_, T>) -> (i64, i64) {
     });
     (shares.into_inner(), rows.into_inner())
 }
-
-/// The largest coupling in relation to the diagonal that [`same_sign`] counts.
-pub(crate) const LARGEST_RATIO: f64 = 16.0;
-
-/// Units of such couplings. A sum of 2^20 of them times [`SHARES`] is below 2^63.
-pub(crate) const RATIO_UNITS: f64 = 65536.0;
 
 /// Absolute measure: j is strong for i when |a_ij| is at least `theta` times the largest |a_ik| of the row. Blocks are measured by
 /// their Frobenius norm.

@@ -2,7 +2,7 @@
 
 use super::device_stencil::{DeviceStencilMatrix, with_stencil};
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
-use crate::backend::common::Symmetry;
+use crate::backend::common::{SHARES, Symmetry};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -20,7 +20,7 @@ const FEWEST_OF_HUB: usize = 64;
 
 /// The mean of shares from their sum and number.
 pub(crate) fn share_of((shares, rows): (i64, i64)) -> f64 {
-    shares as f64 / (on_host::SHARES * rows.max(1)) as f64
+    shares as f64 / (SHARES * rows.max(1)) as f64
 }
 
 impl Matrix {

@@ -3,11 +3,10 @@
 
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
-use crate::backend::common::{mean, sample};
+use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
-use crate::host::strength::{LARGEST_RATIO, RATIO_UNITS, SHARES};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 
