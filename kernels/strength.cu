@@ -216,6 +216,28 @@ DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &off
     }
 }
 
+// The numbers of strong couplings and of all, of the rows whose number is a multiple of `step`.
+template <class T, int N>
+DEVICE void strength_sampled(i64 count, i64 step, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns,
+                             const In<T> &values, const In<f64> &diagonal, const Out<i64> &sums) {
+    const i64 at = global_index() / N, i = at * step;
+    const bool is_row = at < count;
+    const f64 own = is_row ? times(times(threshold, threshold), diagonal[i]) : 0;
+    i64 strong = 0, all = 0;
+    for (i64 k = is_row ? offsets[i] + Tile<N>::rank() : 0; is_row && k < offsets[i + 1]; k += N) {
+        const i32 column = columns[k];
+        const f64 norm = column == i ? 0 : norm2(values, k, size);
+        strong += norm > 0 && norm >= times(own, diagonal[column]) ? 1 : 0;
+        all += column == i ? 0 : 1;
+    }
+    strong = tile_sum<N>(strong);
+    all = tile_sum<N>(all);
+    if (is_row && Tile<N>::rank() == 0) {
+        atomic_add(sums[0], strong);
+        atomic_add(sums[1], all);
+    }
+}
+
 // The columns of strong couplings, in the order of the matrix rows.
 template <int N>
 DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<u8> &strong, const In<i64> &starts,
@@ -263,6 +285,10 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
     KERNEL(strength_strongest_##T##_##N, i64 count, i64 step, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonal, \
            Out<f64> strongest) { \
         strength_strongest<T, N>(count, step, size, offsets, columns, values, diagonal, strongest); \
+    } \
+    KERNEL(strength_sampled_##T##_##N, i64 count, i64 step, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, \
+           In<f64> diagonal, Out<i64> sums) { \
+        strength_sampled<T, N>(count, step, size, threshold, offsets, columns, values, diagonal, sums); \
     }
 #define STRENGTH_COLUMNS(N) \
     KERNEL_OF(8, strength_columns_##N, i64 rows, In<i64> offsets, In<i32> columns, In<u8> strong, In<i64> starts, Out<i32> to) { \

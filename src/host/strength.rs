@@ -152,6 +152,28 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         mean(count, |k| self.strongest(k * step))
     }
 
+    /// The share of the couplings of an even sample of the rows that are strong by the threshold `theta`, or half of
+    /// [`Symmetric::scale`] if that is less.
+    pub fn strong_share(&self, theta: f64) -> f64 {
+        let (a, diagonal, theta) = (&self.a, &self.diagonal, theta.min(0.5 * self.scale()));
+        let (count, step) = sample(a.rows);
+        let (strong, all) = (AtomicI64::new(0), AtomicI64::new(0));
+        par::for_each_range(count, par::ROW_GRAIN, |range| {
+            let (mut strong_here, mut all_here) = (0, 0);
+            for i in range.map(|k| k * step) {
+                let own = theta * theta * diagonal[i];
+                for k in a.row_range(i).filter(|k| a.col(*k) != i) {
+                    let n = norm2(a, k);
+                    strong_here += i64::from(n > 0.0 && n >= own * diagonal[a.col(k)]);
+                    all_here += 1;
+                }
+            }
+            strong.fetch_add(strong_here, Ordering::Relaxed);
+            all.fetch_add(all_here, Ordering::Relaxed);
+        });
+        strong.into_inner() as f64 / all.into_inner().max(1) as f64
+    }
+
     /// The same over the rows of all ranks.
     pub(crate) fn scale_of_all(&self) -> Result<f64> {
         let Some(over) = self.over else { return Ok(self.scale()) };

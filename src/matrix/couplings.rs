@@ -5,11 +5,8 @@ use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::backend::common::{SHARES, Symmetry};
 use crate::context::Context;
 use crate::error::Result;
-use crate::gpu::Gpu;
-use crate::gpu::setup::{DeviceCsr, strength as on_device, symmetry as symmetry_on_device};
+use crate::gpu::setup::{strength as on_device, symmetry as symmetry_on_device};
 use crate::host::{strength as on_host, symmetry as symmetry_on_host};
-use crate::scalar::Scalar;
-use crate::sparse::CsrView;
 use crate::sync::lock;
 
 /// Rows with more than so many times the mean number of entries are hubs.
@@ -114,32 +111,22 @@ impl Matrix {
     }
 
     /// The share of the couplings of a block matrix that are strong by the symmetric measure with the threshold `theta`, or half of the
-    /// strongest couplings on average if that is less. Found where the matrix is; synchronises.
+    /// strongest couplings on average if that is less; of a sample of the rows. Found where the matrix is; synchronises.
     pub(crate) fn strong_share(&self, context: &Context, theta: f64) -> Result<f64> {
-        fn host<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<usize> {
-            let measure = on_host::Symmetric::new(a)?;
-            Ok(measure.graph(theta.min(0.5 * measure.scale()))?.columns.len())
-        }
-        fn device<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64) -> Result<usize> {
-            let measure = on_device::Symmetric::new(gpu, a)?;
-            Ok(measure.graph(theta.min(0.5 * measure.scale()?))?.columns.len())
-        }
-        let strong = match &self.storage {
+        match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || match &values {
-                    Values::F64(v) => host(&structure.view(v.as_slice()), theta),
-                    Values::F32(v) => host(&structure.view(v.as_slice()), theta),
-                })?
+                    Values::F64(v) => Ok(on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta)),
+                    Values::F32(v) => Ok(on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta)),
+                })
             }
             // Couplings of a grid have the same stencil everywhere.
-            MatrixStorage::Stencil(_) => return Ok(1.0),
-            MatrixStorage::Device(of) => match of.arrays.read()? {
-                DeviceMatrix::F64(a) => device(of.gpu(), &a, theta)?,
-                DeviceMatrix::F32(a) => device(of.gpu(), &a, theta)?,
+            MatrixStorage::Stencil(_) => Ok(1.0),
+            MatrixStorage::Device(device) => match device.arrays.read()? {
+                DeviceMatrix::F64(a) => on_device::Symmetric::new(device.gpu(), &a)?.strong_share(theta),
+                DeviceMatrix::F32(a) => on_device::Symmetric::new(device.gpu(), &a)?.strong_share(theta),
             },
-        };
-        let couplings = (self.entries() / self.block().len()).saturating_sub(self.rows() / self.block().rows);
-        Ok(strong as f64 / couplings.max(1) as f64)
+        }
     }
 }

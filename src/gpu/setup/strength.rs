@@ -75,6 +75,16 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         let strongest = gpu.fetch(&strongest)?;
         Ok(mean(count, |k| strongest[k]))
     }
+
+    /// As [`crate::host::strength::Symmetric::strong_share`].
+    pub fn strong_share(&self, theta: f64) -> Result<f64> {
+        let Symmetric { gpu, a, diagonal } = self;
+        let (theta, (count, step)) = (theta.min(0.5 * self.scale()?), sample(a.rows));
+        let (sums, size) = (gpu.zeroed::<i64>(2)?, a.block.len() as i32);
+        launch(gpu, "sampled", a, count, &[&(step as i64), &size, &theta], &[diagonal.view(), sums.view()])?;
+        let sums = gpu.fetch(&sums)?;
+        Ok(sums[0] as f64 / sums[1].max(1) as f64)
+    }
 }
 
 /// Runs a kernel with a group for each of `rows` rows: their number, `numbers`, the matrix, `arrays`.
@@ -145,6 +155,7 @@ mod tests {
             }
             let measure = Symmetric::new(&gpu, &on_device).unwrap();
             assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");
+            assert_eq!(measure.strong_share(0.08).unwrap(), symmetric.strong_share(0.08), "{name}");
             for theta in thetas {
                 let s = absolute(&gpu, &on_device, theta).unwrap();
                 assert_eq!(download(&gpu, &s), host::absolute(&view, theta).unwrap(), "{name}, absolute {theta}");
