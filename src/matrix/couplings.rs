@@ -96,8 +96,8 @@ impl Matrix {
                     Values::F32(v) => on_host::same_sign(&structure.view(v.as_slice())),
                 })
             }
-            MatrixStorage::Stencil(stencil) => {
-                let (structure, values) = stencil.copied()?;
+            MatrixStorage::Stencil(_) | MatrixStorage::DeviceStencil(_) => {
+                let (structure, values) = self.copied()?;
                 context.run(self.entries(), || match &values {
                     Values::F64(v) => on_host::same_sign(&structure.view(v.as_slice())),
                     Values::F32(v) => on_host::same_sign(&structure.view(v.as_slice())),
@@ -122,7 +122,7 @@ impl Matrix {
                 })
             }
             // Couplings of a grid have the same stencil everywhere.
-            MatrixStorage::Stencil(_) => Ok(1.0),
+            MatrixStorage::Stencil(_) | MatrixStorage::DeviceStencil(_) => Ok(1.0),
             MatrixStorage::Device(device) => match device.arrays.read()? {
                 DeviceMatrix::F64(a) => on_device::Symmetric::new(device.gpu(), &a)?.strong_share(theta),
                 DeviceMatrix::F32(a) => on_device::Symmetric::new(device.gpu(), &a)?.strong_share(theta),

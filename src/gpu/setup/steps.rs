@@ -8,8 +8,8 @@ use super::grid::{GpuMatrix, GpuPattern};
 use super::rounding_loss;
 use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
-    DeviceAggregates, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal, eigenvalue,
-    galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
+    DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
+    eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
 };
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
