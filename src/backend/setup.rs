@@ -312,6 +312,14 @@ pub(crate) trait Setup: Backend {
     fn with_neighbours<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Matrix<T>> {
         Ok(a.clone())
     }
+    /// The strong couplings of these rows, where set-up is divided.
+    fn graph_with_neighbours<T: Scalar>(
+        &self,
+        _a: &Self::Matrix<T>,
+        _graph: &Self::Graph,
+    ) -> Result<Option<Self::Graph>> {
+        Ok(None)
+    }
     /// The rows of this rank, where set-up is divided.
     fn own_rows<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>> {
         Ok(a)

@@ -137,6 +137,11 @@ impl Setup for Host {
         }
     }
 
+    fn graph_with_neighbours<T: Scalar>(&self, a: &HostMatrix<T>, graph: &Graph) -> Result<Option<Graph>> {
+        let divided = self.divided(a.scalar_rows());
+        divided.map(|over| divided::graph_with_neighbours(over, graph, &a.view())).transpose()
+    }
+
     fn own_rows<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
         match self.divided(a.scalar_rows()) {
             Some(over) => Ok(divided::own_rows_alone(over, &a.view())?.map_or(a, |own| own.into_shared().into())),
@@ -186,11 +191,7 @@ impl Setup for Host {
                 measure.graph(theta)?
             }
         };
-        match over {
-            // Interpolation from aggregates needs own rows alone.
-            Some(over) if a.block == Block::SCALAR => divided::graph_with_neighbours(over, &graph, &a),
-            _ => Ok(graph),
-        }
+        Ok(graph)
     }
 
     fn same_graph(&self, one: &Graph, other: &Graph) -> Result<bool> {

@@ -92,6 +92,81 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
     }
 }
 
+/// A factor of which this rank has the rows of a range, and copies of some others.
+struct Divided<'a, T, F> {
+    own: &'a F,
+    range: Range<usize>,
+    /// Rows of other ranks, ascending, and their entries one after the other.
+    others: &'a [u64],
+    fetched: Own<'a, T>,
+}
+
+impl<T: Scalar, F: Factor<T>> Factor<T> for Divided<'_, T, F> {
+    fn rows(&self) -> usize {
+        self.own.rows()
+    }
+    fn cols(&self) -> usize {
+        self.own.cols()
+    }
+    fn block(&self) -> Block {
+        self.own.block()
+    }
+    fn longest(&self) -> usize {
+        self.own.longest().max(self.fetched.longest())
+    }
+    #[inline(always)]
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
+        match self.range.contains(&i) {
+            true => self.own.row(i, width),
+            false => self.fetched.row(self.others.partition_point(|other| *other < i as u64), width),
+        }
+    }
+    #[inline(always)]
+    fn prefetch(&self, row: usize) {
+        self.own.prefetch(row);
+    }
+}
+
+/// Rows of other ranks of a factor: which, ascending, and their entries.
+pub(crate) struct Fetched<'a, T> {
+    pub range: Range<usize>,
+    pub others: &'a [u64],
+    pub rows: CsrView<'a, T>,
+}
+
+/// As [`intermediate`], where this rank has the rows of a range of B, and of the others those that A refers to.
+pub(crate) fn divided_intermediate<T: Scalar>(
+    a: &CsrView<'_, T>,
+    b: &CsrView<'_, T>,
+    fetched: Fetched<'_, T>,
+) -> Result<Intermediate<T>> {
+    let own = Own::new(b);
+    let Fetched { range, others, rows } = fetched;
+    intermediate_of(a, &Divided { own: &own, range, others, fetched: Own::new(&rows) })
+}
+
+/// As [`multiply_intermediate`], in the same way.
+pub(crate) fn multiply_divided<T: Scalar>(
+    a: &CsrView<'_, T>,
+    b: &Intermediate<T>,
+    fetched: Fetched<'_, T>,
+) -> Result<Csr<T>> {
+    let Fetched { range, others, rows } = fetched;
+    product(a, &Divided { own: b, range, others, fetched: Own::new(&rows) }, &|_, _, _| ())
+}
+
+impl<T: Scalar> Intermediate<T> {
+    /// Columns and values of a row.
+    pub(crate) fn entries_of(&self, i: usize) -> (&[i32], &[T]) {
+        self.entries.row(i, self.block.len())
+    }
+
+    /// Rows and columns of blocks, and their dimensions.
+    pub(crate) fn shape(&self) -> (usize, usize, Block) {
+        (self.rows, self.cols, self.block)
+    }
+}
+
 /// Changes a finished row, whose columns are unsorted: row, columns, values.
 type RowEpilogue<'a, T> = dyn Fn(usize, &[i32], &mut [T]) + Sync + 'a;
 
@@ -116,10 +191,13 @@ pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>)
 
 /// The product A B, to be multiplied further.
 pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Intermediate<T>> {
-    let b = Own::new(b);
-    let block = product_block(a, &b);
+    intermediate_of(a, &Own::new(b))
+}
+
+fn intermediate_of<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>) -> Result<Intermediate<T>> {
+    let block = product_block(a, b);
     let positions = PositionArrays::new(b.cols());
-    let product = Product { a, b: &b, longest: b.longest(), sorted: false, epilogue: &|_, _, _| (), positions };
+    let product = Product { a, b, longest: b.longest(), sorted: false, epilogue: &|_, _, _| (), positions };
     let entries = rows::pieces(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }

@@ -66,15 +66,17 @@ impl Builder<'_> {
         let made = earlier.is_none().then(|| choice.clone());
         let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
         // Aggregates are interpolated from by the own rows of a matrix.
-        let neighbours = match &*choice.coarse {
-            Coarse::Aggregates(_) => a.clone(),
-            _ => step.timed("interpolation", |step| step.setup.with_neighbours(a))?,
+        let (neighbours, graph) = match &*choice.coarse {
+            Coarse::Aggregates(_) => (a.clone(), None),
+            _ => step.timed("interpolation", |step| {
+                Ok((step.setup.with_neighbours(a)?, step.setup.graph_with_neighbours(a, &choice.graph)?))
+            })?,
         };
         let input = InterpolationInput {
             setup: step.setup,
             parameters: self.config,
             a: &neighbours,
-            graph: &choice.graph,
+            graph: graph.as_ref().unwrap_or(&choice.graph),
             coarse: &choice.coarse,
             near_null_space: space,
             truncation: self.truncation(),

@@ -9,10 +9,11 @@ use crate::comm::halo::{columns_of_others, scaled};
 use crate::comm::{Distribution, Halo, Part, Reduction, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_push, try_vec};
 use crate::host::eigenvalue::Products;
+use crate::host::spgemm::Fetched;
 use crate::host::{galerkin, spgemm, spmv, transpose};
 use crate::par;
 use crate::scalar::{Element, Scalar};
-use crate::sparse::{Csr, CsrView, Graph, SharedCsr};
+use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -99,40 +100,61 @@ fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
     Ok((widened, begin))
 }
 
-/// The rows of this rank, and of other ranks those that are `wanted`, ascending. Collective.
-fn with_rows<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, wanted: &[u64]) -> Result<Csr<T>> {
-    let (n, own, width) = (a.rows, rows_of(over, a), a.block.len());
+/// Rows of other ranks: those that are `wanted`, ascending, one after the other. `row` has the columns and values of the
+/// rows of this rank, of a matrix of so many rows, columns and blocks. Collective.
+fn fetched<'a, T: Scalar>(
+    over: &Arc<Distribution>,
+    (n, cols, block): (usize, usize, Block),
+    row: impl Fn(usize) -> (&'a [i32], &'a [T]),
+    wanted: &[u64],
+) -> Result<Csr<T>> {
+    let (own, width) = (over.own_blocks(n, block.rows), block.len());
     let below = wanted.partition_point(|i| *i < own.start as u64);
-    let halo = Halo::new(over, &over.block_starts(n, a.block.rows)?, wanted, below)?;
-    let sent = || halo.sent.iter().map(|i| a.row_range(own.start + *i as usize));
-    let out = try_collect(sent().map(|row| row.len() as i64))?;
+    let halo = Halo::new(over, &over.block_starts(n, block.rows)?, wanted, below)?;
+    let sent = || halo.sent.iter().map(|i| row(own.start + *i as usize));
+    let out = try_collect(sent().map(|(columns, _)| columns.len() as i64))?;
     let mut lengths = try_vec(wanted.len(), 0_i64)?;
     over.exchange(LENGTHS, (&halo.sends, &out), (&halo.receives, &mut lengths))?;
     let ((sends, outgoing), (receives, incoming)) = (widened(&halo.sends, &out)?, widened(&halo.receives, &lengths)?);
     let (mut out_columns, mut out_values) = (try_capacity(outgoing)?, try_capacity(outgoing * width)?);
-    for row in sent() {
-        out_columns.extend(row.clone().map(|k| a.col(k) as i32));
-        out_values.extend_from_slice(values_of(a, row));
+    for (columns, values) in sent() {
+        out_columns.extend_from_slice(columns);
+        out_values.extend_from_slice(values);
     }
-    let (mut in_columns, mut in_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
-    over.exchange(COLUMNS, (&sends, &out_columns), (&receives, &mut in_columns))?;
+    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
+    over.exchange(COLUMNS, (&sends, &out_columns), (&receives, &mut columns))?;
     let (sends, receives) = (scaled(&sends, width)?, scaled(&receives, width)?);
-    over.exchange(NUMBERS, (&sends, &out_values), (&receives, &mut in_values))?;
+    over.exchange(NUMBERS, (&sends, &out_values), (&receives, &mut values))?;
+    let offsets = par::offsets_from_counts(lengths)?;
+    Ok(Csr { rows: wanted.len(), cols, block, offsets, columns, values })
+}
+
+/// The rows of this rank, and of other ranks those that are `wanted`, ascending. Collective.
+fn with_rows<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, wanted: &[u64]) -> Result<Csr<T>> {
+    let (n, own, width) = (a.rows, rows_of(over, a), a.block.len());
+    let below = wanted.partition_point(|i| *i < own.start as u64);
+    let places = entries(a, &own);
+    let own_columns: Vec<i32> = try_collect(places.clone().map(|k| a.col(k) as i32))?;
+    let row = |i: usize| {
+        let row = a.row_range(i);
+        (&own_columns[row.start - places.start..row.end - places.start], values_of(a, row))
+    };
+    let others = fetched(over, (n, a.cols, a.block), row, wanted)?;
 
     let mut offsets = try_vec(n + 1, 0_i64)?;
     own.clone().for_each(|i| offsets[i + 1] = a.row_range(i).len() as i64);
-    wanted.iter().zip(&lengths).for_each(|(i, length)| offsets[*i as usize + 1] = *length);
+    let lengths = others.offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    wanted.iter().zip(lengths).for_each(|(i, length)| offsets[*i as usize + 1] = length);
     (0..n).for_each(|i| offsets[i + 1] += offsets[i]);
     let total = offsets[n] as usize;
     let (mut columns, mut values) = (try_capacity(total)?, try_capacity(total * width)?);
-    let first = lengths[..below].iter().sum::<i64>() as usize;
-    let places = entries(a, &own);
-    columns.extend_from_slice(&in_columns[..first]);
-    columns.extend(places.clone().map(|k| a.col(k) as i32));
-    columns.extend_from_slice(&in_columns[first..]);
-    values.extend_from_slice(&in_values[..first * width]);
+    let first = others.offsets[below] as usize;
+    columns.extend_from_slice(&others.columns[..first]);
+    columns.extend_from_slice(&own_columns);
+    columns.extend_from_slice(&others.columns[first..]);
+    values.extend_from_slice(&others.values[..first * width]);
     values.extend_from_slice(values_of(a, places));
-    values.extend_from_slice(&in_values[first * width..]);
+    values.extend_from_slice(&others.values[first * width..]);
     Ok(Csr { rows: n, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
@@ -256,12 +278,17 @@ pub(crate) fn product<T: Scalar>(
     a: &CsrView<'_, T>,
     p: &CsrView<'_, T>,
 ) -> Result<SharedCsr<T>> {
-    let fetched = with_rows(over, p, &neighbours(over, a)?)?;
-    let ap = spgemm::multiply(a, &fetched.view())?;
-    drop(fetched);
-    let ap = with_rows(over, &ap.view(), &neighbours(over, r)?)?;
-    let mut coarse = spgemm::multiply(r, &ap.view())?;
-    drop(ap);
+    // P and A P are matrices of the library, whose columns are counted from 0.
+    let others = neighbours(over, a)?;
+    let row_of_p = |i: usize| (&p.columns[p.row_range(i)], values_of(p, p.row_range(i)));
+    let rows = fetched(over, (p.rows, p.cols, p.block), row_of_p, &others)?;
+    let of_others = Fetched { range: rows_of(over, p), others: &others, rows: rows.view() };
+    let ap = spgemm::divided_intermediate(a, p, of_others)?;
+    let others = neighbours(over, r)?;
+    let rows = fetched(over, ap.shape(), |i| ap.entries_of(i), &others)?;
+    let of_others = Fetched { range: rows_of(over, a), others: &others, rows: rows.view() };
+    let mut coarse = spgemm::multiply_divided(r, &ap, of_others)?;
+    drop((ap, rows));
     let Csr { offsets, columns, values, block, .. } = &mut coarse;
     galerkin::fill_empty_diagonals(offsets, columns, *block, values);
     if !over.is_divided(coarse.rows * coarse.block.rows) {
