@@ -8,6 +8,7 @@ pub(crate) mod fsai;
 mod krylov;
 mod multivector;
 pub mod parameters;
+pub(crate) mod reorder;
 pub(crate) mod setup;
 mod smoother;
 pub mod spectrum;

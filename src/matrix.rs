@@ -11,6 +11,7 @@ mod functions;
 mod import;
 mod near_null_space;
 mod operator;
+mod permuted;
 mod stencil_storage;
 pub(crate) mod units;
 
@@ -38,6 +39,7 @@ pub use distributed::GivenRows;
 pub(crate) use functions::GivenFunctions;
 pub(crate) use import::Import;
 pub use operator::MatrixBackend;
+pub(crate) use permuted::{Permutation, Reordered};
 
 /// Values of a matrix in the format they were handed over.
 #[derive(Clone)]
@@ -372,6 +374,14 @@ impl Matrix {
             }
             MatrixStorage::Stencil(stencil) => stencil.owned_bytes(),
             MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => (0, 0),
+        }
+    }
+
+    /// Bytes of its arrays in device memory that the library holds.
+    pub(crate) fn device_bytes(&self) -> usize {
+        match &self.storage {
+            MatrixStorage::Device(device) => device.bytes(),
+            _ => 0,
         }
     }
 

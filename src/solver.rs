@@ -18,6 +18,7 @@ mod estimate;
 mod fallback;
 mod over_ranks;
 mod parts;
+mod reorder;
 mod scaled;
 mod solve;
 mod solves;
@@ -30,6 +31,7 @@ mod user;
 use direct::Direct;
 use fallback::Fallback;
 use parts::Engine;
+use reorder::Order;
 use solves::Solves;
 use transposed::Transposed;
 pub use unsolved::Unsolved;
@@ -109,7 +111,9 @@ pub struct Solver {
 /// The state after set-up.
 struct State {
     matrix: Option<Arc<Matrix>>,
-    /// The matrix that is solved with instead: its values times a power of two, and the exponent.
+    /// The order of its unknowns, and a copy in another one that is solved with instead.
+    order: Option<Order>,
+    /// The matrix that is solved with instead of either: its values times a power of two, and the exponent.
     scaled: Option<(Arc<Matrix>, i32)>,
     inverse: Option<Inverse>,
     engine: BackendEngine,
@@ -254,12 +258,15 @@ impl Solver {
         self.context = self.context.with_own_scratch()?;
         let callers = matrix;
         let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
-        let scaled = self.scaled_matrix(matrix)?;
-        let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
         self.effective = self.config.clone();
         if self.setup_direct(callers)? {
             return Ok(());
         }
+        let order = self.order(matrix)?;
+        let reordered = order.as_ref().and_then(|order| order.copy.as_ref());
+        let matrix = reordered.map(|(matrix, _)| matrix).or(callers);
+        let scaled = self.scaled_matrix(matrix)?;
+        let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(matrix);
         self.effective = self.effective_config(matrix)?;
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
@@ -290,14 +297,15 @@ impl Solver {
         };
         let precision = self.precision();
         let units = scaled.as_ref().map_or(0, |(_, k)| *k);
+        let permutation = reordered.map(|(_, permutation)| permutation);
         let engine = match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
                 let engine = self.engine(gpu, precision, matrix, &mut inverse, rows)?;
-                BackendEngine::Gpu(engine.in_units(units), Staging::default())
+                BackendEngine::Gpu(engine.in_units(units).in_order(permutation)?, Staging::default())
             }
             _ => {
                 let engine = self.engine(&Host::new(&self.context), precision, matrix, &mut inverse, rows)?;
-                BackendEngine::Host(engine.in_units(units))
+                BackendEngine::Host(engine.in_units(units).in_order(permutation)?)
             }
         };
         if let Some(matrix) = callers {
@@ -308,7 +316,7 @@ impl Solver {
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();
         let ranks = None;
-        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
+        self.state = Some(State { matrix, order, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
         Ok(())
     }
 
@@ -373,24 +381,18 @@ impl Solver {
                 let callers = Arc::clone(callers);
                 return self.setup(Some(&callers));
             }
-            if let Some((scaled, k)) = &state.scaled {
-                scaled.update_times_power(callers, *k)?;
-            }
         }
         let changes = state.matrix.as_ref().map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-        let State { matrix, scaled, inverse, engine, .. } = &mut state;
-        let callers = matrix;
-        let matrix = &scaled.as_ref().map(|(matrix, _)| Arc::clone(matrix)).or(callers.clone());
-        let renewed = match engine {
-            BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), inverse, parts),
-            BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), inverse, parts),
-            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
-            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), inverse, parts),
-            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), inverse, parts),
-            BackendEngine::Direct(_) => unreachable!("it was updated above"),
+        let checked = match (&state.matrix, state.reordered()) {
+            // Rows of the caller's are named where values are wrong.
+            (Some(callers), Some(_)) => callers.recheck_values(&self.context),
+            _ => Ok(()),
         };
-        let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
+        let renewed = checked
+            .and_then(|()| self.renew_copies_of(&mut state))
+            .and_then(|matrix| self.renew_all(&mut state, matrix.as_ref()));
+        let read = state.matrix.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         if renewed.is_ok() {
             state.changes = changes;
             state.transposed.is_outdated = true;
@@ -398,6 +400,34 @@ impl Solver {
         }
         self.state = Some(state);
         renewed.and(read)
+    }
+
+    fn renew_all(&self, state: &mut State, matrix: Option<&Arc<Matrix>>) -> Result<()> {
+        let State { inverse, engine, .. } = state;
+        match engine {
+            BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix, inverse, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix, inverse, parts),
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix, inverse, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix, inverse, parts),
+            BackendEngine::Direct(_) => unreachable!("new values are factorised"),
+        }
+    }
+
+    /// Takes over new values in the copies of the caller's matrix: the one that is solved with.
+    fn renew_copies_of(&self, state: &mut State) -> Result<Option<Arc<Matrix>>> {
+        let Some(callers) = state.matrix.clone().filter(|_| self.operator.is_none()) else {
+            return Ok(state.matrix.clone());
+        };
+        self.update_order(state)?;
+        let matrix = state.reordered().map_or(callers, |(copy, _)| Arc::clone(copy));
+        match &state.scaled {
+            Some((scaled, k)) => {
+                scaled.update_times_power(&matrix, *k)?;
+                Ok(Some(Arc::clone(scaled)))
+            }
+            None => Ok(Some(matrix)),
+        }
     }
 
     /// Before a solve: takes over values of the matrix that have changed since the last one. The preconditioner stays as it is,
@@ -420,7 +450,7 @@ impl Solver {
             return self.setup(Some(&callers));
         }
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-        let renewed = self.renew_operator_of(&mut state, &callers);
+        let renewed = self.renew_operator_of(&mut state);
         if renewed.is_ok() {
             state.changes = changes;
             self.renew_fallback(&mut state);
@@ -429,14 +459,8 @@ impl Solver {
         renewed.and(callers.end_reading())
     }
 
-    fn renew_operator_of(&self, state: &mut State, callers: &Arc<Matrix>) -> Result<()> {
-        let matrix = match &state.scaled {
-            Some((scaled, k)) => {
-                scaled.update_times_power(callers, *k)?;
-                scaled
-            }
-            None => callers,
-        };
+    fn renew_operator_of(&self, state: &mut State) -> Result<()> {
+        let Some(matrix) = &self.renew_copies_of(state)? else { unreachable!("its values have changed") };
         match &mut state.engine {
             BackendEngine::Host(Engine::F64(parts)) => self.renew_operator(matrix, parts),
             BackendEngine::Host(Engine::F32(parts)) => self.renew_operator(matrix, parts),
@@ -505,6 +529,11 @@ impl Solver {
         report.bytes += bytes + self.solves.bytes() + self.matrix_bytes(state, &report);
         if let Some(fallback) = &state.fallback {
             fallback.report(&mut report);
+        }
+        if let Some(order) = &state.order {
+            report.setup.add("reorder", order.report.seconds);
+            report.setup.add("total", order.report.seconds);
+            report.reordering = Some(order.report.clone());
         }
         report.ranks = state.ranks.clone();
         report.solve = self.phases.clone();

@@ -11,7 +11,6 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use terrace::io::matrix_market::Contents;
-use terrace::sparse::Csr;
 use terrace::{Config, Context, Guess, Matrix, Report, Result, Solver, Status, gallery};
 
 /// Arguments of the command.
@@ -141,26 +140,7 @@ fn load(name: &str, file: Option<&PathBuf>, progress: Progress) -> Result<Matrix
             Contents::Dense(_) => Err(terrace::Error::new(Status::InvalidArgument, format!("{name} is not sparse"))),
         };
     }
-    match name.strip_prefix("shuffled:") {
-        Some(name) => Matrix::from_csr(shuffled(&gallery::parse(name)?.matrix)?),
-        None => gallery::parse(name)?.into_matrix(),
-    }
-}
-
-/// A scalar matrix with its unknowns numbered at random, the same in every run.
-fn shuffled(a: &Csr<f64>) -> Result<Csr<f64>> {
-    let key =
-        |i: u64| (i ^ (i >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mut order: Vec<usize> = (0..a.rows).collect();
-    order.sort_by_key(|&i| key(i as u64));
-    let mut place = vec![0; a.rows];
-    order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
-    let view = a.view();
-    let entries: Vec<(usize, usize, f64)> = (0..a.rows)
-        .flat_map(|i| view.row(i).map(move |(j, v)| (i, j, v[0])))
-        .map(|(i, j, v)| (place[i], place[j], v))
-        .collect();
-    Csr::from_triplets(a.rows, a.cols, &entries)
+    gallery::parse(name)?.into_matrix()
 }
 
 /// A solve for a right-hand side of ones.

@@ -82,6 +82,7 @@ fn families() -> String {
             lines.push((written, format!("  {}; {}", p.help, p.accepts())));
         }
     }
+    lines.push(("shuffled:FAMILY:...".to_string(), "any of them with its nodes numbered at random".to_string()));
     let width = lines.iter().map(|(usage, _)| usage.len()).filter(|&w| w <= WIDTH).max().unwrap_or(0);
     let mut out = String::new();
     for (usage, help) in lines {

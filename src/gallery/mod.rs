@@ -14,6 +14,7 @@ mod jumps;
 mod lognormal;
 mod poisson;
 mod random_m_matrix;
+mod shuffled;
 mod stencil;
 mod structured;
 
@@ -28,6 +29,7 @@ pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
+pub use shuffled::shuffled;
 pub use structured::{laplace27, magnitudes, oil, oil4c, rhd, rhd3t, solid3d, weather};
 
 use crate::edit_distance::edit_distance;
@@ -203,9 +205,13 @@ pub const FAMILIES: &[Family] = &[
     .parameters(jittered::DIFFUSION_PARAMETERS),
 ];
 
-/// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`.
+/// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`. With
+/// `shuffled:` before it the nodes are numbered at random.
 pub fn parse(description: &str) -> Result<Problem> {
     let description = description.trim();
+    if let Some(other) = description.strip_prefix(shuffled::PREFIX) {
+        return shuffled(parse(other)?);
+    }
     let (name, rest) = description.split_once(':').unwrap_or((description, ""));
     let Some(family) = FAMILIES.iter().find(|family| family.name == name) else {
         let nearest = FAMILIES.iter().map(|f| f.name).min_by_key(|f| edit_distance(f, name)).unwrap_or_default();

@@ -37,6 +37,7 @@ pub mod operator;
 pub mod pairwise;
 pub mod pmis;
 mod prefetch;
+pub mod reorder;
 pub mod rounding_loss;
 pub mod rows;
 pub mod scaling;

@@ -125,6 +125,11 @@ impl DeviceStorage {
         self.arrays.gpu()
     }
 
+    /// Bytes that the library holds on the device.
+    pub(super) fn bytes(&self) -> usize {
+        self.arrays.read().map_or(0, |matrix| with_device!(matrix, a => a.bytes()))
+    }
+
     pub(super) fn on_host(&self) -> Result<(Arc<Structure>, Values)> {
         let mut copy = lock(self.copy.lock());
         if let Some((structure, values)) = &*copy {

@@ -1,12 +1,14 @@
 //! The caller's matrix as an operator, on each backend.
 
-use super::{DeviceOperator, Matrix, Side};
+use super::{DeviceOperator, Matrix, Permutation, Side};
 use crate::backend::{Columns, Operator, StorageFactory};
 use crate::error::Result;
+use crate::gpu::setup::reorder::DevicePermutation;
 use crate::gpu::setup::transpose::transpose;
-use crate::gpu::{DeviceStencil, Gpu, Narrower};
+use crate::gpu::{DeviceStencil, Gpu, Narrower, Slice};
 use crate::host::Host;
 use crate::host::distributed::DistributedMatrix;
+use crate::host::reorder::Permutation as HostPermutation;
 use crate::scalar::{Precision, Scalar, Sums, with_precision, with_storage};
 use crate::sparse::SharedStencil;
 use half::f16;
@@ -16,6 +18,24 @@ use std::sync::Arc;
 pub trait MatrixBackend: StorageFactory {
     /// The format that [`MatrixBackend::exact_matrix_operator`] chose, which an update takes over.
     type Narrower: Default + Send + Sync;
+    /// Another order of the elements of vectors.
+    type Permutation: Send + Sync;
+    /// That of a matrix, if it is one of this backend.
+    fn permutation(of: &Permutation) -> Option<Arc<Self::Permutation>>;
+    /// y = P x, in the precision of y.
+    fn permute<V: Scalar, T: Scalar>(
+        &self,
+        p: &Self::Permutation,
+        x: &Self::Slice<V>,
+        y: &mut Self::Slice<T>,
+    ) -> Result<()>;
+    /// y = Pᵀ x, in the precision of y.
+    fn permute_back<V: Scalar, T: Scalar>(
+        &self,
+        p: &Self::Permutation,
+        x: &Self::Slice<V>,
+        y: &mut Self::Slice<T>,
+    ) -> Result<()>;
     /// The matrix as it is.
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
     /// The matrix in the narrowest number format that holds every value exactly, where that is narrower than its own
@@ -29,6 +49,24 @@ pub trait MatrixBackend: StorageFactory {
 
 impl MatrixBackend for Host {
     type Narrower = ();
+    type Permutation = HostPermutation;
+
+    fn permutation(of: &Permutation) -> Option<Arc<HostPermutation>> {
+        match of {
+            Permutation::Host(permutation) => Some(Arc::clone(permutation)),
+            Permutation::Device(..) => None,
+        }
+    }
+
+    fn permute<V: Scalar, T: Scalar>(&self, p: &HostPermutation, x: &[V], y: &mut [T]) -> Result<()> {
+        self.run(x.len(), || p.apply(x, y));
+        Ok(())
+    }
+
+    fn permute_back<V: Scalar, T: Scalar>(&self, p: &HostPermutation, x: &[V], y: &mut [T]) -> Result<()> {
+        self.run(x.len(), || p.apply_inverse(x, y));
+        Ok(())
+    }
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Host, T>>> {
         if let Some(rows) = matrix.over_ranks() {
@@ -52,6 +90,22 @@ impl MatrixBackend for Host {
 
 impl MatrixBackend for Gpu {
     type Narrower = Narrower;
+    type Permutation = DevicePermutation;
+
+    fn permutation(of: &Permutation) -> Option<Arc<DevicePermutation>> {
+        match of {
+            Permutation::Device(_, permutation) => Some(Arc::clone(permutation)),
+            Permutation::Host(_) => None,
+        }
+    }
+
+    fn permute<V: Scalar, T: Scalar>(&self, p: &DevicePermutation, x: &Slice<V>, y: &mut Slice<T>) -> Result<()> {
+        p.apply(self, x, y)
+    }
+
+    fn permute_back<V: Scalar, T: Scalar>(&self, p: &DevicePermutation, x: &Slice<V>, y: &mut Slice<T>) -> Result<()> {
+        p.apply_inverse(self, x, y)
+    }
 
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
         if let Some(rows) = matrix.over_ranks() {

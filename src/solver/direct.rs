@@ -284,7 +284,18 @@ impl Solver {
         let engine = BackendEngine::Direct(Box::new(direct));
         let (matrix, transposed) = (matrix.cloned(), Transposed::default());
         let (scaled, inverse, fallback) = (None, None, None);
-        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed, ranks: None });
+        self.state = Some(State {
+            matrix,
+            order: None,
+            scaled,
+            inverse,
+            engine,
+            fallback,
+            rows,
+            changes,
+            transposed,
+            ranks: None,
+        });
         Ok(true)
     }
 

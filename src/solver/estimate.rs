@@ -39,20 +39,23 @@ impl Solver {
         // The method itself stays open: it depends on the levels.
         let mut chosen = whole.effective_config(Some(matrix))?;
         chosen.set_str("solver.type", &config.text("solver.type"))?;
-        Inverse::estimate_in_solver(whole.method(), context, matrix, &chosen, rows, &|context, sample, config| {
-            let mut solver = Solver::new(context, config);
-            solver.setup(Some(sample))?;
-            if updates {
-                solver.update()?;
-            }
-            let in_f32 = sample.precision() == Precision::F32 || config.text("solver.precision") == "f32";
-            if in_f32 {
-                solver.solve_nothing::<f32>()?
-            } else {
-                solver.solve_nothing::<f64>()?
-            }
-            Ok(Held { fixed: solver.solves.bytes(), report: solver.try_report()?, has_matrix: true })
-        })
+        let copy = whole.copy_bytes(matrix)?;
+        let sampled =
+            Inverse::estimate_in_solver(whole.method(), context, matrix, &chosen, rows, &|context, sample, config| {
+                let mut solver = Solver::new(context, config);
+                solver.setup(Some(sample))?;
+                if updates {
+                    solver.update()?;
+                }
+                let in_f32 = sample.precision() == Precision::F32 || config.text("solver.precision") == "f32";
+                if in_f32 {
+                    solver.solve_nothing::<f32>()?
+                } else {
+                    solver.solve_nothing::<f64>()?
+                }
+                Ok(Held { fixed: solver.solves.bytes(), report: solver.try_report()?, has_matrix: true })
+            })?;
+        Ok(sampled + copy)
     }
 
     /// A solve for b = 0, which allocates what a first solve allocates.

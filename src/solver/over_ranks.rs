@@ -167,6 +167,7 @@ impl Solver {
             }
         };
         Ok(State {
+            order: None,
             matrix: Some(Arc::clone(matrix)),
             scaled: None,
             inverse,

@@ -2,13 +2,13 @@
 
 use super::together::Together;
 use super::user::SolverBackend;
-use super::{BackendEngine, Solver, State};
-use crate::backend::{Operator, Preconditioner};
+use super::{BackendEngine, Order, Solver, State};
+use crate::backend::{Backend, Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
 use crate::gpu::{self, Gpu};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Permutation};
 use crate::null_space::NullSpace;
 use crate::preconditioner::Inverse;
 use crate::report::Report;
@@ -20,6 +20,9 @@ pub enum Engine<B: SolverBackend> {
     F64(Parts<B, f64>),
     F32(Parts<B, f32>),
 }
+
+/// A right-hand side and its solution.
+pub type OwnVectors<B, T> = (<B as Backend>::Buffer<T>, <B as Backend>::Buffer<T>);
 
 /// The Krylov method, its operator, and workspace.
 pub struct Parts<B: SolverBackend, T: Scalar> {
@@ -36,6 +39,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub rows: usize,
     /// Exponent of the power of two by which the caller's matrix was multiplied.
     pub units: i32,
+    /// The order of its vectors, where that is not the caller's.
+    pub permutation: Option<Arc<B::Permutation>>,
     /// For the recomputed residual.
     pub r: B::Buffer<T>,
     /// For M b and M r, with the preconditioned norm.
@@ -48,8 +53,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub best: B::Buffer<T>,
     /// Whether vectors of f32 are accepted, and converted: those of an f32 matrix in a solver that works in f64.
     pub converts: bool,
-    /// Right-hand side and solution for them, from the first such solve on.
-    pub converted: Option<(B::Buffer<T>, B::Buffer<T>)>,
+    /// Right-hand side and solution for them, from the first such solve on, and for vectors in another order.
+    pub converted: Option<OwnVectors<B, T>>,
     /// For several right-hand sides at once, from the first such solve on.
     pub together: Option<Box<Together<B, T>>>,
 }
@@ -72,6 +77,16 @@ impl<B: SolverBackend> Engine<B> {
         self
     }
 
+    /// The same for a matrix in another order than the caller's.
+    pub fn in_order(mut self, permutation: Option<&Permutation>) -> Result<Self> {
+        let permutation = permutation.and_then(B::permutation);
+        match &mut self {
+            Engine::F64(parts) => parts.set_order(permutation)?,
+            Engine::F32(parts) => parts.set_order(permutation)?,
+        }
+        Ok(self)
+    }
+
     /// The error for vectors of another precision.
     pub fn refuse<T: Scalar>(&self) -> Result<Status> {
         fail!(
@@ -84,6 +99,45 @@ impl<B: SolverBackend> Engine<B> {
 }
 
 impl<B: SolverBackend, T: Scalar> Parts<B, T> {
+    /// With vectors for those of the caller, which are in another order.
+    fn set_order(&mut self, permutation: Option<Arc<B::Permutation>>) -> Result<()> {
+        if permutation.is_some() {
+            self.converted = Some((self.backend.zeros(self.rows)?, self.backend.zeros(self.rows)?));
+        }
+        self.permutation = permutation;
+        Ok(())
+    }
+
+    /// Vectors for those of the caller in another order; none where the order is the same.
+    pub fn take_own_vectors(&mut self) -> Result<Option<OwnVectors<B, T>>> {
+        match (&self.permutation, self.converted.take()) {
+            (None, converted) => {
+                self.converted = converted;
+                Ok(None)
+            }
+            (Some(_), Some(own)) => Ok(Some(own)),
+            (Some(_), None) => Ok(Some((self.backend.zeros(self.rows)?, self.backend.zeros(self.rows)?))),
+        }
+    }
+
+    /// A vector of the caller's as the solver has it: in its precision and order.
+    pub fn bring_in<V: Scalar>(&self, from: &B::Slice<V>, to: &mut B::Slice<T>) -> Result<()> {
+        match &self.permutation {
+            Some(permutation) => self.backend.permute(permutation, from, to)?,
+            None => self.backend.copy(from, to),
+        }
+        Ok(())
+    }
+
+    /// A vector of the solver's as the caller has it.
+    pub fn bring_out<V: Scalar>(&self, from: &B::Slice<T>, to: &mut B::Slice<V>) -> Result<()> {
+        match &self.permutation {
+            Some(permutation) => self.backend.permute_back(permutation, from, to)?,
+            None => self.backend.copy(from, to),
+        }
+        Ok(())
+    }
+
     fn replace_operator(&mut self, operator: Arc<dyn Operator<B, T>>) {
         self.operator = operator;
         if let Some(together) = &mut self.together {
@@ -173,6 +227,7 @@ impl Solver {
             user,
             rows,
             units: 0,
+            permutation: None,
             r,
             z,
             tolerance: self.relative_tolerance::<T>(),
@@ -231,21 +286,27 @@ impl Solver {
 
     /// Bytes of the matrix beside those that the report of the hierarchy counts.
     pub(super) fn matrix_bytes(&self, state: &State, report: &Report) -> usize {
-        let Some(matrix) = &state.matrix else { return 0 };
+        let Some(callers) = &state.matrix else { return 0 };
+        let order = state.order.as_ref().map_or(0, Order::bytes);
         match &state.engine {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => 0,
-            BackendEngine::Gpu(Engine::F64(parts), _) => self.operator_bytes(parts, state.inverse.as_ref()),
-            BackendEngine::Gpu(Engine::F32(parts), _) => self.operator_bytes(parts, state.inverse.as_ref()),
+            BackendEngine::Gpu(Engine::F64(parts), _) => order + self.operator_bytes(parts, state.inverse.as_ref()),
+            BackendEngine::Gpu(Engine::F32(parts), _) => order + self.operator_bytes(parts, state.inverse.as_ref()),
             BackendEngine::Host(_) | BackendEngine::Direct(_) => {
+                let matrix = state.reordered().map_or(callers, |(copy, _)| copy);
+                // The caller's matrix, beside a copy of it in another order.
+                let (structure, values) = callers.owned_bytes();
+                let order = if Arc::ptr_eq(matrix, callers) { 0 } else { order + structure + values };
                 let (structure, values) = matrix.owned_bytes();
                 let own = report.levels.first().filter(|_| self.preconditioner_matrix.is_none());
                 let scaled = state.scaled.as_ref().map_or(0, |(scaled, _)| scaled.owned_bytes().1);
-                match own {
-                    // The finest level is the matrix, or has its pattern.
-                    Some(level) if level.matrix_precision == matrix.precision() => values.min(scaled),
-                    Some(level) if level.format == matrix.block().format() => values + scaled,
-                    _ => structure + values + scaled,
-                }
+                order
+                    + match own {
+                        // The finest level is the matrix, or has its pattern.
+                        Some(level) if level.matrix_precision == matrix.precision() => values.min(scaled),
+                        Some(level) if level.format == matrix.block().format() => values + scaled,
+                        _ => structure + values + scaled,
+                    }
             }
         }
     }

@@ -152,6 +152,7 @@ impl Solver {
         guess: Guess,
         one: One<Host, T, V>,
     ) -> Result<Status> {
+        let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
         self.solve_each(count, fallback, |solver, i, direct, report| {
@@ -185,6 +186,7 @@ impl Solver {
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
+        let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
         self.solve_each(count, fallback, |solver, i, direct, report| {
@@ -224,6 +226,7 @@ impl Solver {
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
+        let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
         self.solve_each(count, fallback, |solver, i, direct, report| {
@@ -290,7 +293,7 @@ impl Solver {
         failure.map_or(Ok(status), Err)
     }
 
-    /// One right-hand side in vectors of another precision than the solver's.
+    /// One right-hand side in vectors of another precision than the solver's, or in another order.
     #[allow(clippy::too_many_arguments)]
     fn solve_converted<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
@@ -309,14 +312,19 @@ impl Solver {
             Some(vectors) => vectors,
             None => (backend.zeros(parts.rows)?, backend.zeros(parts.rows)?),
         };
-        backend.copy::<V, T>(b, &mut own_b);
+        parts.bring_in(b, &mut own_b)?;
         if guess == Guess::Given {
-            backend.copy::<V, T>(x, &mut own_x);
+            parts.bring_in(x, &mut own_x)?;
         }
         let result = self.solve_one(parts, inverse, &own_b, &mut own_x, guess, report);
-        backend.copy::<T, V>(&own_x, x);
+        // A right-hand side that was refused leaves x as it is.
+        let written = match result.is_ok() || !report.history.is_empty() {
+            true => parts.bring_out(&own_x, x),
+            false => Ok(()),
+        };
         parts.converted = Some((own_b, own_x));
-        result
+        let status = result?;
+        written.map(|()| status)
     }
 
     /// One right-hand side on the backend of `parts`: as it is, or scaled where inner products of vectors of its size,

@@ -4,7 +4,7 @@
 //! initial guess, which computes the true residual and iterates on where it must. A guess that is worse than the caller's
 //! is not used.
 
-use super::parts::Parts;
+use super::parts::{OwnVectors, Parts};
 use super::user::SolverBackend;
 use super::{Guess, Solver, scaled};
 use crate::backend::{Backend, MAX_VECTORS, Operator, Preconditioner};
@@ -169,6 +169,8 @@ impl Solver {
         (*of, *improved, *norms) = (group.clone(), [false; MAX_VECTORS], [0.0; MAX_VECTORS]);
         backend.fill(T::ZERO, &mut cg.x);
         backend.fill(T::ZERO, &mut cg.r);
+        // In another order they go through vectors of the solver's own.
+        let mut own = parts.take_own_vectors()?;
         for (c, index) in group.clone().enumerate() {
             load(index, &mut |b, x| {
                 let norm = backend.norm(b);
@@ -179,9 +181,9 @@ impl Solver {
                 shifts[c] = scaled::shift::<T>(norm);
                 let factor = scaled::power::<f64>(shifts[c]);
                 norms[c] = factor * norm;
-                backend.put_vector((k, c), factor, b, &mut cg.r)?;
+                put(parts, &mut own, (k, c), factor, b, &mut cg.r)?;
                 if guess == Guess::Given {
-                    backend.put_vector((k, c), factor, x, &mut cg.x)?;
+                    put(parts, &mut own, (k, c), factor, x, &mut cg.x)?;
                 }
                 Ok(())
             })?;
@@ -190,6 +192,7 @@ impl Solver {
             together.clear();
             together.a = Some(a);
             parts.together = Some(together);
+            parts.converted = own.or(parts.converted.take());
             return Ok(());
         }
         let absolute = self.config.real("solver.absolute_tolerance");
@@ -210,13 +213,33 @@ impl Solver {
         };
         let solved = cg.solve(&mut run).and_then(|()| {
             for (c, index) in group.clone().enumerate().filter(|(c, _)| norms[*c] > 0.0) {
-                load(index, &mut |b, _| backend.put_vector((k, c), scaled::power::<f64>(shifts[c]), b, &mut cg.q))?;
+                let factor = scaled::power::<f64>(shifts[c]);
+                load(index, &mut |b, _| put(parts, &mut own, (k, c), factor, b, &mut cg.q))?;
             }
             *improved = cg.improved(&mut run)?;
             backend.status()
         });
         together.a = Some(a);
         parts.together = Some(together);
+        parts.converted = own.or(parts.converted.take());
         solved
+    }
+}
+
+/// Writes factor times a vector of the caller's to a multivector, through `own` where the solver has another order.
+fn put<B: SolverBackend, T: Scalar, V: Scalar>(
+    parts: &Parts<B, T>,
+    own: &mut Option<OwnVectors<B, T>>,
+    at: (usize, usize),
+    factor: f64,
+    from: &B::Slice<V>,
+    to: &mut B::Slice<T>,
+) -> Result<()> {
+    match own {
+        Some((own, _)) => {
+            parts.bring_in(from, own)?;
+            parts.backend.put_vector(at, factor, &**own, to)
+        }
+        None => parts.backend.put_vector(at, factor, from, to),
     }
 }

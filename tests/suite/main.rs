@@ -25,6 +25,7 @@ mod null_space;
 mod precision;
 mod ranks;
 mod readers;
+mod reorder;
 mod several_right_hand_sides;
 mod solver;
 mod stress;

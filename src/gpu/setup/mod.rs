@@ -30,6 +30,7 @@ pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
 mod pattern_compare;
 pub(crate) mod pmis;
+pub(crate) mod reorder;
 pub(crate) mod rounding_loss;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;

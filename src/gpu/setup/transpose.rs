@@ -136,19 +136,54 @@ impl Pattern<'_> {
         gpu.launch(kernel(&format!("transpose_scatter_{of}"))?, self.rows * lanes, &arguments)?;
         drop(ranks);
 
-        let columns = gpu.allocate::<i32>(n)?;
-        let lanes = self::lanes(n, self.cols, 4);
-        let longest = KEYS_OF_LANE * lanes;
-        let long_rows = gpu.zeroed::<i32>(1 + n / longest)?;
-        let (rows, columns_view, long) = (self.cols as i64, columns.view(), long_rows.view());
-        let arguments = [&rows as &dyn Argument, &to, &keys, &columns_view, &sources, &from, &narrow, &long];
-        gpu.launch(kernel(&format!("transpose_sort_{of}_{lanes}"))?, self.cols * lanes, &arguments)?;
-        if self.rows > longest {
-            let blocks = (n / longest).min(LONG_BLOCKS);
-            gpu.launch(kernel(&format!("transpose_long_{of}"))?, blocks * BLOCK, &arguments[1..])?;
-        }
+        let keys = Keys { of, rows: self.cols, columns: self.rows, offsets: to, keys, sources, from, narrow };
+        let columns = keys.sort(gpu, n)?;
         Ok((offsets, columns))
     }
+}
+
+/// Keys of rows that are to be sorted.
+struct Keys<'a> {
+    /// Which kernels sort them.
+    of: &'static str,
+    rows: usize,
+    columns: usize,
+    offsets: View<'a>,
+    keys: View<'a>,
+    sources: View<'a>,
+    from: View<'a>,
+    narrow: i32,
+}
+
+impl Keys<'_> {
+    /// Columns, ascending in each row.
+    fn sort(&self, gpu: &Gpu, n: usize) -> Result<Buffer<i32>> {
+        let Keys { of, rows, columns: cols, offsets, keys, sources, from, narrow } = self;
+        let columns = gpu.allocate::<i32>(n)?;
+        let lanes = lanes(n, *rows, 4);
+        let longest = KEYS_OF_LANE * lanes;
+        let long_rows = gpu.zeroed::<i32>(1 + n / longest)?;
+        let (count, columns_view, long) = (*rows as i64, columns.view(), long_rows.view());
+        let arguments = [&count as &dyn Argument, offsets, keys, &columns_view, sources, from, narrow, &long];
+        gpu.launch(gpu.kernel(&format!("transpose_sort_{of}_{lanes}"))?, rows * lanes, &arguments)?;
+        if *cols > longest {
+            let blocks = (n / longest).min(LONG_BLOCKS);
+            gpu.launch(gpu.kernel(&format!("transpose_long_{of}"))?, blocks * BLOCK, &arguments[1..])?;
+        }
+        Ok(columns)
+    }
+}
+
+/// The columns of a matrix with so many rows and columns, ascending in each row.
+pub(crate) fn sorted_rows(
+    gpu: &Gpu,
+    (rows, columns): (usize, usize),
+    offsets: &Slice<i64>,
+    unsorted: &Slice<i32>,
+) -> Result<Buffer<i32>> {
+    let (from, keys) = (offsets.view(), unsorted.view());
+    let keys = Keys { of: "graph", rows, columns, offsets: from, keys, sources: View::NONE, from, narrow: 0 };
+    keys.sort(gpu, unsorted.len())
 }
 
 /// A power of two from `fewest` to 32 for rows of about that many entries.
