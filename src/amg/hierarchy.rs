@@ -144,29 +144,40 @@ impl Builder<'_> {
         to: &B,
         symbolic: Option<Vec<LevelSymbolic<S>>>,
     ) -> Result<Built<B>> {
-        let mut plan = None;
-        let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut plan);
-        while let Err(error) = &result
-            && error.status == Status::PrecisionLost
-            && let Some(mut plan_now) = plan.take()
-            && plan_now.promote(None, &error.message)
-        {
-            let (near_null_space, functions) = (self.near_null_space.clone(), self.functions.clone());
-            let wider = Builder { plan: Some(plan_now), near_null_space, functions, ..*self };
-            result = wider.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut plan);
-        }
+        let mut result = self.build_widening::<S, B, T>(setup, to, symbolic.clone());
         let Some(symbolic) = symbolic else { return result };
         if is_incomplete(setup, &symbolic) {
             drop(result);
-            result = self.build_from::<S, B, T>(setup, to, Some(symbolic.clone()), &mut plan);
+            result = self.build_widening::<S, B, T>(setup, to, Some(symbolic.clone()));
         }
         match result {
             Err(error) if error.status == Status::OutOfMemory => match self.drop_positions::<S, T>(symbolic) {
-                Some(symbolic) => self.build_from::<S, B, T>(setup, to, Some(symbolic), &mut plan),
+                Some(symbolic) => self.build_widening::<S, B, T>(setup, to, Some(symbolic)),
                 None => Err(error),
             },
             result => result,
         }
+    }
+
+    /// Builds or updates, again in wider formats where values are out of range and the options allow it.
+    fn build_widening<S: SetupOn<B>, B: Backend, T: Scalar>(
+        &self,
+        setup: &S,
+        to: &B,
+        symbolic: Option<Vec<LevelSymbolic<S>>>,
+    ) -> Result<Built<B>> {
+        let mut used = None;
+        let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut used);
+        while let Err(error) = &result
+            && error.status == Status::PrecisionLost
+            && let Some(mut plan) = used.take()
+            && plan.promote(None, &error.message)
+        {
+            let (near_null_space, functions) = (self.near_null_space.clone(), self.functions.clone());
+            let wider = Builder { plan: Some(plan), near_null_space, functions, ..*self };
+            result = wider.build_from::<S, B, T>(setup, to, symbolic.clone(), &mut used);
+        }
+        result
     }
 
     /// Builds or updates once. If values are out of range, `used` is the plan that has to be made wider.

@@ -34,7 +34,7 @@ const SOLVES: &[(&str, Options, usize)] = &[
     ("elasticity_tet:8:contrast=100,layers=4", &[], 70),
     ("elasticity_jittered:7", &[("amg.smoother.type", "chebyshev")], 20),
     ("laplace_jittered:12", &[], 25),
-    ("laplace_jittered:12:height=0.1", &[], 30),
+    ("laplace_jittered:12:height=0.1", &[], 45),
     ("lognormal:20x18x16", &[], 16),
     ("lognormal:16:sigma=4,correlation=1,seed=3", &[], 19),
     ("random_m_matrix:3000", &[], 16),
