@@ -205,7 +205,7 @@ fn auto_says_why() {
         |name: &str| Amg::setup(&Context::new("host:2").unwrap(), &scaled(name, 1.0), &options).unwrap().report();
     let report = setup("poisson27:20");
     assert!(report.levels.iter().all(|level| level.precision_reason.contains("; vectors ")));
-    assert!(report.to_text().contains("level 0: matrix f16: costs nothing"), "{}", report.to_text());
+    assert!(report.to_text().contains("level 0: matrix f16: exact"), "{}", report.to_text());
     let tiny = setup("poisson7:6");
     assert_eq!(tiny.levels[0].precision_reason, "too small to gain anything");
     assert_eq!(tiny.levels[0].matrix_precision.name(), "f64");

@@ -38,10 +38,11 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
         let smoother = self.builder.smoother();
         // Sums on the host and on a device have different orders, and shall lead to the same formats.
         let common = |value: f64| rounded(value, T::PRECISION);
-        for (i, measured) in self.measure(smooth, &shares)?.iter().enumerate() {
-            plan.decide(i, &measured.map(&common), smoother);
+        let measured: Vec<Measured> = self.measure(smooth, &shares)?.iter().map(|of| of.map(&common)).collect();
+        for (i, measured) in measured.iter().enumerate() {
+            plan.decide(i, measured, smoother);
         }
-        plan.follow_finest();
+        plan.follow_finest(&measured[0]);
         for level in &mut self.levels {
             level.suit_formats(plan);
         }
