@@ -50,6 +50,7 @@
  *   update_kept_levels             levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update
  *   update_anew                    1 when the last update set up anew from the level after these on, else 0
  *   preconditioner_age             changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place
+ *   setup_choice                   which components of AMG the matrix has led to, and why; empty where an option names one
  *   setup_place                    where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it
  *   reorder                        whether the unknowns were renumbered (amg.reorder), with the locality before and after; empty where set-up did not look
  *   reordered                      1 where the unknowns were renumbered, else 0
