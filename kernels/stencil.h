@@ -193,5 +193,18 @@ DEVICE i64 neighbour(const StencilShape &g, int code, const int *at) {
     return to[0] + g.dims[0] * (to[1] + static_cast<i64>(g.dims[1]) * to[2]);
 }
 
+// Where the value of the cell is in an array that an offset leads to from x, y and z, or -1.
+DEVICE i64 neighbour_place(const StencilShape &g, int code, const int *at) {
+    int to[3];
+    UNROLL
+    for (int axis = 0; axis < 3; ++axis) {
+        to[axis] = grid_step(g.dims[axis], g.periodic[axis], at[axis], step_of(code, axis));
+        if (to[axis] < 0) {
+            return -1;
+        }
+    }
+    return to[0] + g.pitch * (to[1] + static_cast<i64>(g.dims[1]) * to[2]);
+}
+
 // Where the value of a cell is in an array.
 DEVICE i64 place_of(const StencilShape &g, i64 cell) { return cell / g.dims[0] * g.pitch + cell % g.dims[0]; }

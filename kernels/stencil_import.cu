@@ -55,11 +55,10 @@ template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g
             if (code < 13 && opposite >= 0) {
                 continue;
             }
-            const i64 to = neighbour(g, code, at);
-            if (to < 0) {
+            const i64 there = neighbour_place(g, code, at);
+            if (there < 0) {
                 continue;
             }
-            const i64 there = place_of(g, to);
             for (int r = 0; r < g.block; ++r) {
                 for (int c = 0; c < g.block; ++c) {
                     const f64 v = to_f64(values[(k * width + r * g.block + c) * size + own]);

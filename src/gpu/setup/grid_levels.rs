@@ -125,6 +125,26 @@ pub(super) fn product<T: Scalar>(
 ) -> Result<DeviceStencil<T>> {
     let pattern = p.pattern.coarse_stencil(&a.pattern)?;
     let coarse = DeviceStencil::zeroed(gpu, Arc::new(pattern))?;
+    let (grids, low) = (&p.pattern.grids, p.pattern.low);
+    let by_lines = match (grids.fine.periodic[0], grids.axes[0]) {
+        (false, true) if low < 0 => Some("stencil_galerkin_coarser"),
+        (false, false) => Some("stencil_galerkin_same"),
+        _ => None,
+    };
+    if let Some(name) = by_lines {
+        let arguments: [&dyn Argument; 7] = [
+            &p.shape(),
+            &a.shape(),
+            &coarse.shape(),
+            &r.values.view(),
+            &a.values.view(),
+            &p.values.view(),
+            &coarse.values.view(),
+        ];
+        let entries = coarse.pattern.lines.len() * coarse.pattern.block * coarse.pattern.block;
+        gpu.launch(kernel::<T>(gpu, name)?, entries * coarse.pattern.grid.cells(), &arguments)?;
+        return Ok(coarse);
+    }
     let arguments: [&dyn Argument; 8] = [
         &p.shape(),
         &a.shape(),
@@ -159,7 +179,7 @@ pub(super) fn scaled<T: Scalar>(
         &over_right,
         &values.view(),
     ];
-    gpu.launch(kernel::<T>(gpu, "scale_stencil")?, a.pattern.entries(), &arguments)?;
+    gpu.launch(kernel::<T>(gpu, "scale_stencil")?, a.pattern.grid.cells(), &arguments)?;
     Ok(DeviceStencil { values: Arc::new(values), ..a.clone() })
 }
 
