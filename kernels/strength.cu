@@ -95,12 +95,12 @@ DEVICE void strength_uniform(i64 rows, f64 threshold, i64 longest, const In<i64>
     }
 }
 
-// As same_sign in src/host/strength.rs: the sum over rows, and their number.
+// As same_sign in src/host/strength.rs: the sum over a sample of the rows, and their number.
 template <class T, int N>
-DEVICE void strength_signs(i64 rows, i64 shares, f64 largest, f64 units, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void strength_signs(i64 rows, i64 step, i64 shares, f64 largest, f64 units, const In<i64> &offsets, const In<i32> &columns,
                            const In<T> &values, const Out<i64> &sums) {
-    const i64 i = global_index() / N;
-    const bool is_row = i < rows;
+    const bool is_row = global_index() / N < rows;
+    const i64 i = global_index() / N * step;
     const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
     T diagonal = 0;
     for (i64 k = begin + Tile<N>::rank(); k < end; k += N) {
@@ -267,9 +267,9 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
            Out<i32> flag) { \
         strength_uniform<T, N>(rows, threshold, longest, offsets, columns, values, flag); \
     } \
-    KERNEL(strength_signs_##T##_##N, i64 rows, i64 shares, f64 largest, f64 units, In<i64> offsets, In<i32> columns, In<T> values, \
+    KERNEL(strength_signs_##T##_##N, i64 rows, i64 step, i64 shares, f64 largest, f64 units, In<i64> offsets, In<i32> columns, In<T> values, \
            Out<i64> sums) { \
-        strength_signs<T, N>(rows, shares, largest, units, offsets, columns, values, sums); \
+        strength_signs<T, N>(rows, step, shares, largest, units, offsets, columns, values, sums); \
     } \
     KERNEL(strength_absolute_##T##_##N, i64 rows, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, Out<u8> strong, \
            Out<i32> counts) { \

@@ -62,13 +62,14 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
     !found.into_inner()
 }
 
-/// For the rows of a scalar matrix that have couplings, the sum of the shares of their couplings that have the sign of the diagonal, in
+/// For rows of a scalar matrix that have couplings, of a sample, the sum of the shares of their couplings with the sign of the diagonal, in
 /// units of 1/[`SHARES`], and the number of these rows. Integers, so that the order of the sums does not matter.
 pub(crate) fn same_sign<T: Scalar>(a: &CsrView<'_, T>) -> (i64, i64) {
     let (shares, rows) = (AtomicI64::new(0), AtomicI64::new(0));
-    par::for_each_range(a.rows, par::ROW_GRAIN, |range| {
+    let (sampled, step) = sample(a.rows);
+    par::for_each_range(sampled, par::ROW_GRAIN, |range| {
         let (mut sum, mut count) = (0, 0);
-        for i in range {
+        for i in range.map(|k| k * step) {
             let diagonal = a.row_range(i).find(|k| a.col(*k) == i).map_or(0.0, |k| a.values[k].to_f64());
             let (mut same, mut all) = (0_i64, 0_i64);
             for k in a.row_range(i).filter(|k| a.col(*k) != i) {

@@ -79,7 +79,7 @@ impl Matrix {
         }
     }
 
-    /// The mean over the rows of a scalar matrix of the share of their couplings that have the sign of the diagonal: zero for
+    /// The mean over a sample of the rows of a scalar matrix of the share of their couplings with the sign of the diagonal: zero for
     /// M-matrices, a fifth to a half for stiffness matrices of displacements and of elements of high order. Found where the matrix is;
     /// synchronises.
     pub(crate) fn same_sign_share(&self, context: &Context) -> Result<f64> {

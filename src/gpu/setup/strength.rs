@@ -27,8 +27,9 @@ pub(crate) fn is_uniform<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, lon
 /// As [`crate::host::strength::same_sign`]. Synchronises.
 pub(crate) fn same_sign<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(i64, i64)> {
     assert_eq!(a.block, Block::SCALAR);
-    let sums = gpu.zeroed::<i64>(2)?;
-    launch(gpu, "signs", a, a.rows, &[&SHARES, &LARGEST_RATIO, &RATIO_UNITS], &[sums.view()])?;
+    let (sums, (count, step)) = (gpu.zeroed::<i64>(2)?, sample(a.rows));
+    let numbers: [&dyn Argument; 4] = [&(step as i64), &SHARES, &LARGEST_RATIO, &RATIO_UNITS];
+    launch(gpu, "signs", a, count, &numbers, &[sums.view()])?;
     let sums = gpu.fetch(&sums)?;
     Ok((sums[0], sums[1]))
 }
