@@ -1,4 +1,4 @@
-//! Renumbering by clusters of clusters, and the measure of locality; see [`crate::backend::reorder`].
+//! Renumbering by clusters of clusters, and the measure of locality; see `src/backend/reorder.rs`.
 
 use crate::backend::reorder::{Chunks, EIGHTHS, Locality, MOST_MEASURED, MOST_NEIGHBOURS, NodeShape, goes_on};
 use crate::error::{Result, try_collect, try_vec};
