@@ -52,6 +52,8 @@ run: ## build the library and solve a 128^3 Poisson problem from C
 # Kernels for AMD GPUs are compiled for gfx942, and checked for the warps of 32 lanes of gfx1100; gfx90a has the width of gfx942.
 test: export TERRACE_HIP_ARCHITECTURES ?= gfx942
 test: export TERRACE_HIP_CHECKED ?= gfx1100
+# Nothing runs them there, so that they need not be fast.
+test: export TERRACE_HIP_FLAGS ?= -O1
 test: ## all tests: format, lints, documentation, unit and integration tests, examples, consumers
 	@tools/setup.sh test
 	$(CARGO) fetch --locked

@@ -3,6 +3,7 @@
 //! Environment:
 //! `TERRACE_HIP_CLANG`           the compiler; empty for none. Else ROCm's, below `ROCM_PATH`, then those on the PATH
 //! `TERRACE_HIP_ARCHITECTURES`   like `gfx90a,gfx942`
+//! `TERRACE_HIP_FLAGS`           more flags for it
 //! `TERRACE_HIP_CHECKED`         architectures for which kernels are only checked, by the front end of the compiler
 
 use super::Images;
@@ -23,14 +24,16 @@ const FRONT_END: &[&str] = &["-c", "-emit-llvm", "-Xclang", "-disable-llvm-passe
 
 /// The compiler, and what it made.
 pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf, Images)> {
-    let read = ["TERRACE_HIP_CLANG", "TERRACE_HIP_ARCHITECTURES", "TERRACE_HIP_CHECKED", "ROCM_PATH", "PATH"];
-    for name in read {
+    let read = ["TERRACE_HIP_CLANG", "TERRACE_HIP_ARCHITECTURES", "TERRACE_HIP_CHECKED", "TERRACE_HIP_FLAGS"];
+    for name in read.into_iter().chain(["ROCM_PATH", "PATH"]) {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let asked = env::var("TERRACE_HIP_ARCHITECTURES").unwrap_or_else(|_| ARCHITECTURES.to_string());
     let architectures: Vec<&str> = asked.split(',').map(str::trim).collect();
     let checked = env::var("TERRACE_HIP_CHECKED").unwrap_or_default();
     let checked: Vec<&str> = checked.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let more = env::var("TERRACE_HIP_FLAGS").unwrap_or_default();
+    let more: Vec<&str> = more.split_whitespace().collect();
     let probe = out.join("probe.hip");
     std::fs::write(&probe, "__attribute__((global)) void probe() {}").expect("OUT_DIR can be written");
     // A clang without these GPUs, or without a linker for them, is none.
@@ -49,7 +52,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
     for (architecture, ending, flags) in compiled.chain(checked.iter().map(|name| (*name, "bc", FRONT_END))) {
         for unit in &units {
             let (clang, source) = (&clang, sources.folder.join(unit));
-            let flags = [FLAGS, flags].concat();
+            let flags = [FLAGS, &more, flags].concat();
             jobs.push(Job {
                 unit,
                 besides: &[],

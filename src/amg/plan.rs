@@ -12,9 +12,9 @@ use crate::scalar::Precision;
 /// Error energy over energy that a part of a level may cost.
 const LIMIT: f64 = 0.06;
 
-/// Where f16 would cost more than this on the finest level, rounding vectors to f32 is seen in the iterations: 19 for 16 on a Laplacian with jumps
-/// of 1e6.
-const ROUGH: f64 = 0.2;
+/// Where f16 would cost more than this in the finest matrix or its transfers, rounding vectors to f32 is seen in the iterations: 19 for 16 on a
+/// Laplacian with jumps of 1e6.
+const ROUGH: f64 = 0.1;
 
 /// Share of a row's absolute sum that may vanish.
 const VANISHED: f64 = 1.0 / 1024.0;
@@ -196,18 +196,23 @@ impl Plan {
     }
 
     /// Stores all levels in f32 where the finest matrix does not become narrower, and could: most of the time is spent there, and the
-    /// levels below gain less than their scaling costs. Vectors are as in the matrix where rounding it costs much.
+    /// levels below gain less than their scaling costs. So are they where the matrix could become narrower, but not its transfers by far;
+    /// vectors are then as in the matrix.
     pub fn follow_finest(&mut self, measured: &Measured) {
+        let cost = |part: &Part| relative(part.losses.f16.error, measured.energy);
+        let transfer = measured.transfer.as_ref().map_or(0.0, cost);
+        let is_rough = cost(&measured.matrix).max(transfer) > ROUGH;
+        if is_rough {
+            for level in &mut self.levels {
+                level.choose(LevelPart::Vector, self.input);
+                level.reason += &format!(", {} for the finest level", self.input.name());
+            }
+        }
         let (finest, single) = (&self.levels[0], narrower(Precision::F32, self.input));
-        if finest.is_narrow(LevelPart::Matrix) || !finest.open[LevelPart::Matrix as usize] {
+        if !finest.open[LevelPart::Matrix as usize] || (finest.is_narrow(LevelPart::Matrix) && !is_rough) {
             return;
         }
-        let is_rough = relative(measured.matrix.losses.f16.error, measured.energy) > ROUGH;
         for level in &mut self.levels {
-            if is_rough {
-                level.choose(LevelPart::Vector, self.input);
-                level.reason += &format!(", {} for the finest matrix", self.input.name());
-            }
             let narrow: Vec<LevelPart> = LevelPart::ALL.into_iter().filter(|part| level.is_narrow(*part)).collect();
             narrow.iter().for_each(|part| level.choose(*part, single));
             if !narrow.is_empty() {

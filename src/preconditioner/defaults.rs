@@ -9,6 +9,7 @@ use crate::error::{Result, fail};
 use crate::matrix::Matrix;
 use crate::scalar::Precision;
 use crate::sparse::Block;
+use std::ops::RangeInclusive;
 
 /// Couplings are compared by this threshold, the default of classical strength.
 pub(crate) const THETA: f64 = 0.25;
@@ -19,9 +20,9 @@ const SHORT_ROWS: usize = 16;
 /// Levels in f32 pay where the matrix does not stay in caches, with at least so many stored values.
 const LARGE: usize = 1 << 20;
 
-/// Scalar matrices with at least this share of couplings of the sign of the diagonal are aggregated: what classical interpolation rests
-/// on does not hold for them.
-pub(crate) const SAME_SIGN: f64 = 0.2;
+/// Scalar matrices with a share of couplings of the sign of the diagonal in this range are aggregated: what classical interpolation rests on
+/// does not hold for them. Above it are mass matrices, which need no coarse levels.
+pub(crate) const SAME_SIGN: RangeInclusive<f64> = 0.2..=0.75;
 
 /// The threshold of the symmetric measure for blocks, and the share of couplings below which prolongators of least energy, whose pattern
 /// is that of strong couplings, take fewer entries and iterations than smoothed ones.
@@ -158,7 +159,7 @@ fn components_for(
     }
     let share = matrix.same_sign_share(context)?;
     let percent = 100.0 * share;
-    if share >= SAME_SIGN {
+    if SAME_SIGN.contains(&share) {
         let why = format!(
             "smoothed aggregation with Chebyshev: {percent:.0} % of the couplings have the sign of the diagonal"
         );

@@ -224,7 +224,7 @@ impl Solver {
         let uniform = ranks.reduce(i64::from(uniform), Reduction::Min)? == 1;
         let (shares, count) = ranks.agree(own.same_sign_sums(&self.context))?;
         let sums = (ranks.reduce(shares, Reduction::Sum)?, ranks.reduce(count, Reduction::Sum)?);
-        let aggregates = uniform || share_of(sums) >= SAME_SIGN;
+        let aggregates = uniform || SAME_SIGN.contains(&share_of(sums));
         own.set_unknowns(matrix);
         let config = ranks.agree(divided(&own, &self.effective, entries, aggregates))?;
         Ok(config.map(|config| (own, config)))
