@@ -21,7 +21,8 @@ pub const PROBLEMS: &[&str] = &[
     "laplace_jittered:160",
     "laplace_jittered:160:height=0.05",
     "elasticity_jittered:64",
-    "elasticity_jittered:64:height=0.1",
+    "shuffled:laplace_jittered:160",
+    "shuffled:poisson7:256",
 ];
 
 /// Sets of options in the columns of the table.

@@ -25,6 +25,28 @@ pub struct CgScalars {
     pub rr: f64,
 }
 
+impl CgScalars {
+    /// z·r and beta of an iteration.
+    pub fn dots<B: Backend, T: Scalar>(
+        &mut self,
+        backend: &B,
+        z: &B::Slice<T>,
+        r: &B::Slice<T>,
+        beta: Beta<&B::Slice<T>>,
+    ) {
+        self.previous_zr = self.zr;
+        self.zr = backend.dot(z, r);
+        self.beta = match beta {
+            Beta::Zero => 0.0,
+            Beta::Plain => self.zr / self.previous_zr,
+            Beta::Flexible(q) => {
+                self.zq = backend.dot(z, q);
+                -self.alpha * self.zq / self.previous_zr
+            }
+        };
+    }
+}
+
 /// How β is computed.
 pub enum Beta<Q> {
     /// 0, in the first iteration.

@@ -172,17 +172,7 @@ impl CgStep<Gpu> for DeviceCgStep {
     fn dots<T: Scalar>(&mut self, z: &Slice<T>, r: &Slice<T>, beta: Beta<&Slice<T>>) -> Result<()> {
         let (gpu, count) = (&self.gpu, part_count(z.len()));
         if gpu.is_distributed() {
-            let known = &mut self.known;
-            known.previous_zr = known.zr;
-            known.zr = gpu.dot(z, r);
-            known.beta = match beta {
-                Beta::Zero => 0.0,
-                Beta::Plain => known.zr / known.previous_zr,
-                Beta::Flexible(q) => {
-                    known.zq = gpu.dot(z, q);
-                    -known.alpha * known.zq / known.previous_zr
-                }
-            };
+            self.known.dots(gpu, z, r, beta);
             return self.store_known();
         }
         gpu.dot_parts(z, r, &gpu.parts(count))?;

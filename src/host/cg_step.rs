@@ -24,17 +24,7 @@ impl CgStep<Host> for HostCgStep {
     }
 
     fn dots<T: Scalar>(&mut self, z: &[T], r: &[T], beta: Beta<&[T]>) -> Result<()> {
-        let HostCgStep { host, scalars } = self;
-        scalars.previous_zr = scalars.zr;
-        scalars.zr = host.dot(z, r);
-        scalars.beta = match beta {
-            Beta::Zero => 0.0,
-            Beta::Plain => scalars.zr / scalars.previous_zr,
-            Beta::Flexible(q) => {
-                scalars.zq = host.dot(z, q);
-                -scalars.alpha * scalars.zq / scalars.previous_zr
-            }
-        };
+        self.scalars.dots(&self.host, z, r, beta);
         Ok(())
     }
 
