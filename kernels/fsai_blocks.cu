@@ -3,9 +3,6 @@
 // Cholesky factor are in shared memory, or in global memory where they do not fit.
 #include "fsai_blocks.h"
 
-// Larger than any column.
-constexpr i32 FSAI_NO_COLUMN = 0x7fffffff;
-
 template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> struct FsaiBlockRow {
     In<i64> offsets;
     In<i32> columns;
@@ -137,27 +134,17 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
         Lanes::barrier();
     }
 
-    // The candidate with the largest decrease among those whose decreases are known, or -1; the smallest column among equals.
+    // The candidate with the largest decrease among those whose decreases are known, or -1.
     DEVICE int best() const {
-        T largest = 0;
-        i32 of = 0;
-        int found = -1;
+        FsaiBest<T> best;
         ROLLED
         for (int c = Lanes::rank(); c < known; c += FSAI_LANES) {
             const i32 k = key(c);
-            const T v = decrease(c);
-            if (k >= 0 && v > 0 && fsai_is_finite(v) && (found < 0 || v > largest || (v == largest && k < of))) {
-                largest = v;
-                of = k;
-                found = c;
+            if (k >= 0) {
+                best.offer(decrease(c), k, c);
             }
         }
-        const T all = group_max<FSAI_LANES>(largest);
-        if (!(all > 0)) {
-            return -1;
-        }
-        const i32 mine = largest == all ? of : FSAI_NO_COLUMN, smallest = Lanes::least(mine);
-        return Lanes::shuffle(found, lowest_bit(Lanes::ballot(mine == smallest)));
+        return best.of_all();
     }
 
     // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where there is no room.

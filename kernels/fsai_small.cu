@@ -17,8 +17,6 @@ constexpr int FSAI_NUMBERS = FSAI_TRIANGLE + FSAI_CANDIDATES;
 constexpr int FSAI_OWN = FSAI_CANDIDATES / FSAI_LANES;
 // Entries of a row whose loads a lane issues together.
 constexpr int FSAI_BATCH = 4;
-// Larger than any column.
-constexpr i32 NO_COLUMN = 0x7fffffff;
 
 // One row. A member variable is the same in all lanes unless its comment says otherwise.
 template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
@@ -203,29 +201,17 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
 
     // The candidate with the largest decrease among those whose gradients are known, or -1.
     DEVICE int best() const {
-        T most = 0;
-        i32 of = 0;
-        int found = -1;
+        FsaiBest<T> best;
         UNROLL
         for (int j = 0; j < FSAI_OWN; ++j) {
             const int c = Lanes::rank() + j * FSAI_LANES;
             const i32 k = c < known ? key(c) : -1;
             if (k >= 0) {
-                const T slope = gradient(c), decrease = times(times(slope, slope), inverse_of[j]);
-                if (decrease > 0 && fsai_is_finite(decrease) && (found < 0 || decrease > most || (decrease == most && k < of))) {
-                    most = decrease;
-                    of = k;
-                    found = c;
-                }
+                const T slope = gradient(c);
+                best.offer(times(times(slope, slope), inverse_of[j]), k, c);
             }
         }
-        const T largest = group_max<FSAI_LANES>(most);
-        if (!(largest > 0)) {
-            return -1;
-        }
-        // The smallest column among equals.
-        const i32 mine = most == largest ? of : NO_COLUMN, smallest = Lanes::least(mine);
-        return Lanes::shuffle(found, lowest_bit(Lanes::ballot(mine == smallest)));
+        return best.of_all();
     }
 
     // The entry of row i in the column of candidate c; 0 where it has none.

@@ -3,12 +3,39 @@
 #pragma once
 #include "numbers.h"
 
+// Larger than any column.
+constexpr i32 FSAI_NO_COLUMN = 0x7fffffff;
 constexpr int FSAI_LANES = 32;
 using Lanes = Group<FSAI_LANES>;
 
 template <class T> DEVICE T fsai_root(T v) { return As<T>::of(square_root(to_f64(v))); }
 
 template <class T> DEVICE bool fsai_is_finite(T v) { return v - v == 0; }
+
+// The candidate of a lane with the largest decrease; of equal ones that with the smallest column.
+template <class T> struct FsaiBest {
+    T decrease = 0;
+    i32 column = FSAI_NO_COLUMN;
+    int candidate = -1;
+
+    DEVICE void offer(T of, i32 at, int c) {
+        if (of > 0 && fsai_is_finite(of) && (of > decrease || (of == decrease && at < column))) {
+            decrease = of;
+            column = at;
+            candidate = c;
+        }
+    }
+
+    // That of all lanes, or -1 where no decrease is above zero.
+    DEVICE int of_all() const {
+        const T largest = group_max<FSAI_LANES>(decrease);
+        if (!(largest > 0)) {
+            return -1;
+        }
+        const i32 mine = decrease == largest ? column : FSAI_NO_COLUMN, smallest = Lanes::least(mine);
+        return Lanes::shuffle(candidate, lowest_bit(Lanes::ballot(mine == smallest)));
+    }
+};
 
 template <class T> DEVICE bool fsai_is_positive(T diagonal) { return diagonal > 0 && fsai_is_finite(diagonal); }
 

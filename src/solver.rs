@@ -505,6 +505,8 @@ impl Solver {
             false => (self.own_report()?, transposed.own_report()?),
         };
         report.bytes += other.bytes;
+        // The factors of one are those of both.
+        report.factorisation = report.factorisation.or(other.factorisation);
         Ok(report)
     }
 

@@ -312,12 +312,37 @@ fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
     fail_each(&what("update"), most, &mut || (), &mut update, &mut || solve());
 }
 
+/// Solves with the transpose of a matrix that is not symmetric: what the first of them makes.
+fn transposed(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
+    let what = format!("{} {} transposed", device.to_string_lossy(), options.to_string_lossy());
+    let mut o = Objects::new(a, device, options);
+    let (matrix, solver, b, x) = (o.matrix, o.solver, o.b.as_ptr().cast(), o.x.as_mut_ptr().cast());
+    // SAFETY: alive, and vectors of the system's size.
+    let mut setup = || assert_eq!(unsafe { terrace_solver_setup(solver, matrix) }, 0);
+    // SAFETY: as above.
+    let mut call = || unsafe { terrace_solver_solve_transposed(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) };
+    fail_each(&what, most, &mut setup, &mut call, &mut || ());
+    let mut r = o.b.clone();
+    for i in 0..a.rows {
+        for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+            r[a.columns[k] as usize] -= a.values[k] * o.x[i];
+        }
+    }
+    let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+    assert!(norm(&r) <= 2e-8 * norm(&o.b), "{what}: {}", norm(&r) / norm(&o.b));
+}
+
 #[test]
 fn each_failed_allocation_is_a_status() {
     let large = gallery::poisson5(72, 70).unwrap();
     let small = gallery::poisson5(30, 30).unwrap();
     let classical = c"{\"amg.coarsening.type\": \"pmis\"}";
+    let reordered = c"{\"amg.reorder\": \"on\", \"amg.coarsening.type\": \"pmis\"}";
+    let direct = c"{\"solver.type\": \"direct\"}";
+    let convection = gallery::parse("convection_diffusion:30").unwrap().matrix;
     let others = [
+        reordered,
+        direct,
         c"{\"amg.coarsening.type\": \"hmis\", \"amg.interpolation.type\": \"direct\", \"amg.smoother.type\": \"gauss_seidel\"}",
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.coarsening.aggressive_levels\": 1, \"amg.interpolation.aggressive\": \"multipass\"}",
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.coarsening.aggressive_levels\": 1, \"solver.type\": \"gmres\"}",
@@ -332,11 +357,16 @@ fn each_failed_allocation_is_a_status() {
         for options in others {
             solver(c"host:1", &large, options, 7 / share);
         }
+        for options in [direct, c"{}"] {
+            transposed(c"host:1", &convection, options, 7 / share);
+        }
     };
     let on_sim = |share: usize| {
         matrices(c"sim", &small, 7 / share);
         solver(c"sim", &small, c"{}", 7 / share);
         solver(c"sim", &small, classical, 7 / share);
+        solver(c"sim", &small, reordered, 7 / share);
+        transposed(c"sim", &convection, direct, 7 / share);
     };
     // Another process sees to the simulated GPU at the same time.
     let is_other = std::env::var_os(OTHER).is_some();

@@ -154,6 +154,8 @@ fn apply_and_solve_allocate_nothing_after_set_up() {
         run(c"host:1", &[(c"amg.smoother.type", smoother)], 20, 0);
     }
     run(c"host:1", &[(c"solver.null_space", c"constant")], 20, 0);
+    run(c"host:1", &[(c"amg.reorder", c"on")], 20, 0);
+    run(c"host:1", &[(c"solver.type", c"direct")], 10, 0);
     run(c"host:1", &[(c"solver.norm", c"preconditioned")], 20, 0);
     assert_eq!(many_right_hand_sides(64, c"1"), (0, 0));
     // Several together have vectors, and 8 bytes for each of the first 1000 iterations, from the first solve on.

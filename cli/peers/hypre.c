@@ -8,6 +8,7 @@
  * Prints one line of JSON: medians in seconds, iterations (at most 500), true relative residual, operator complexity (for FSAI the entries
  * of G over those of A), and the peak memory of all ranks together.
  */
+#include "arrays.h"
 #include <HYPRE.h>
 #include <HYPRE_IJ_mv.h>
 #include <HYPRE_krylov.h>
@@ -19,20 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static void *read_array(FILE *file, size_t count, size_t size) {
-    void *array = malloc(count * size + 1);
-    if (array == NULL || fread(array, size, count, file) != count) {
-        fprintf(stderr, "the matrix file is short\n");
-        exit(2);
-    }
-    return array;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* One cycle of BoomerAMG as a preconditioner: PMIS or HMIS, extended+i interpolation. */
 static HYPRE_Solver boomeramg(int pmis, int functions) {
@@ -93,7 +80,7 @@ int main(int argc, char **argv) {
     HYPRE_IJMatrix A;
     HYPRE_IJMatrixCreate(MPI_COMM_WORLD, first, last - 1, first, last - 1, &A);
     HYPRE_IJMatrixSetObjectType(A, HYPRE_PARCSR);
-    int *counts = malloc((size_t)local * sizeof *counts), *numbers = malloc((size_t)local * sizeof *numbers);
+    int *counts = allocate((size_t)local * sizeof *counts), *numbers = allocate((size_t)local * sizeof *numbers);
     for (int i = 0; i < local; ++i) {
         counts[i] = offsets[first + i + 1] - offsets[first + i];
         numbers[i] = first + i;
@@ -120,7 +107,7 @@ int main(int argc, char **argv) {
     HYPRE_IJVectorGetObject(b, (void **)&par_b);
     HYPRE_IJVectorGetObject(x, (void **)&par_x);
 
-    double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0, complexity = 0.0;
+    double *setups = allocate((size_t)repeat * sizeof *setups), *solves = allocate((size_t)repeat * sizeof *solves), residual = 0.0, complexity = 0.0;
     int iterations = 0;
     for (int r = 0; r < repeat; ++r) {
         HYPRE_Solver inverse = is_fsai ? adaptive_fsai() : boomeramg(pmis, functions), cg;

@@ -6,6 +6,7 @@
  * each entry of the blocks of each offset; and the f64 right-hand side. Ranks have slabs along z.
  * Prints one line of JSON: medians in seconds, iterations (at most 500), relative residual, and the peak memory of all ranks together.
  */
+#include "arrays.h"
 #include <HYPRE.h>
 #include <HYPRE_krylov.h>
 #include <HYPRE_sstruct_ls.h>
@@ -17,29 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static void *allocate(size_t bytes) {
-    void *array = malloc(bytes + 1);
-    if (array == NULL) {
-        fprintf(stderr, "no memory\n");
-        exit(2);
-    }
-    return array;
-}
-
-static void *read_array(FILE *file, size_t count, size_t size) {
-    void *array = allocate(count * size);
-    if (fread(array, size, count, file) != count) {
-        fprintf(stderr, "the matrix file is short\n");
-        exit(2);
-    }
-    return array;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What this rank has of the system. */
 typedef struct {

@@ -16,6 +16,7 @@ use terrace::{Error, Result, Status, gallery};
 /// Iterations after which a solve is given up; the drivers have the same.
 pub const MAX_ITERATIONS: i64 = 500;
 
+const ARRAYS: &str = include_str!("../peers/arrays.h");
 const HYPRE: &str = include_str!("../peers/hypre.c");
 const AMGCL: &str = include_str!("../peers/amgcl.cpp");
 
@@ -233,6 +234,7 @@ pub fn compile_hypre(folder: &Path) -> Option<PathBuf> {
 
 /// A driver in C that uses hypre, or `None` with a word on stderr.
 pub fn compile_driver(folder: &Path, name: &str, text: &str) -> Option<PathBuf> {
+    write_source(folder, "arrays.h", ARRAYS)?;
     let source = write_source(folder, &format!("{name}.c"), text)?;
     let mut command = Command::new("mpicc");
     compile(command.args(["-O2", "-I/usr/include/hypre"]).arg(source), folder.join(name), &["-lHYPRE", "-lm"])

@@ -27,7 +27,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usize) -> Case {
+    fn new(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usize, options: &CStr) -> Case {
         let context = TestContext::on(device);
         let (offsets, columns, values) = tridiagonal(N, 1.0);
         let values = in_blocks(&values, block);
@@ -40,9 +40,9 @@ impl Case {
             let matrix = csr(&context, &pattern.0, &pattern.1, &values, 0, flags).unwrap();
             (Arrays::Host(values), matrix)
         };
-        let (mut config, mut solver, cg) = (null_mut(), null_mut(), c"{\"solver\": {\"type\": \"cg\"}}");
+        let (mut config, mut solver) = (null_mut(), null_mut());
         assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
-        assert_eq!(abi!(terrace_config_load_json(config, cg.as_ptr())), 0, "{}", context.last_error());
+        assert_eq!(abi!(terrace_config_load_json(config, options.as_ptr())), 0, "{}", context.last_error());
         assert_eq!(abi!(terrace_solver_create(context.0, config, &mut solver)), 0);
         assert_eq!(abi!(terrace_config_destroy(config)), 0);
         let case = Case { solver, matrix, arrays, _pattern: pattern, context, flags, block };
@@ -114,9 +114,13 @@ fn residual(values: &[f64], x: &[f64]) -> f64 {
     (squares.sum::<f64>() / N as f64).sqrt()
 }
 
-fn check(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usize) {
-    let what = format!("{device:?}, arrays on the device: {on_device}, flags {flags}, blocks of {block}");
-    let mut case = Case::new(device, on_device, flags, block);
+const CG: &CStr = c"{\"solver.type\": \"cg\"}";
+/// With a copy of the matrix in another order.
+const REORDERED: &CStr = c"{\"solver.type\": \"cg\", \"amg.reorder\": \"on\", \"amg.coarsest.max_rows\": 50}";
+
+fn check(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usize, options: &CStr) {
+    let what = format!("{device:?}, arrays on the device: {on_device}, flags {flags}, blocks of {block}, {options:?}");
+    let mut case = Case::new(device, on_device, flags, block, options);
     let (status, x) = case.solve();
     let (age, iterations) = case.told();
     assert_eq!((status, age), (0, 0), "{what}");
@@ -159,13 +163,16 @@ fn a_solve_uses_the_matrix_as_it_is_now() {
     let cuda = std::env::var_os("TERRACE_TEST_CUDA").map(|_| c"cuda:0");
     let sims = [c"sim", c"sim:64"].into_iter().filter(|_| terrace_kernels::SIM);
     for flags in [TERRACE_COPY, TERRACE_BORROW, TERRACE_BORROW | TERRACE_SORTED] {
-        check(c"host:2", false, flags, 1);
+        check(c"host:2", false, flags, 1, CG);
+        check(c"host:2", false, flags, 1, REORDERED);
     }
     for device in sims.chain(cuda) {
         for flags in [TERRACE_COPY, TERRACE_BORROW | TERRACE_SORTED] {
-            check(device, false, flags, 1);
-            check(device, true, flags, 1);
+            check(device, false, flags, 1, CG);
+            check(device, true, flags, 1, CG);
         }
-        check(device, true, TERRACE_BORROW, 2);
+        check(device, true, TERRACE_BORROW, 2, CG);
+        check(device, false, TERRACE_BORROW, 1, REORDERED);
+        check(device, true, TERRACE_BORROW, 2, REORDERED);
     }
 }

@@ -115,6 +115,11 @@ impl Direct {
         })
     }
 
+    /// Solves with the transpose from now on, by the same factors, or with the matrix again.
+    pub(super) fn set_transposed(&mut self, is_transposed: bool) -> Result<()> {
+        self.factor.as_mut().map_or(Ok(()), |factor| factor.set_transposed(is_transposed))
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let vectors = size_of_val(self.b.as_slice()) + size_of_val(self.x.as_slice());
         self.factor.as_ref().map_or(0, SparseDirect::bytes) + vectors + size_of_val(self.single.as_slice())

@@ -35,6 +35,8 @@ pub(super) struct Fallback {
     matrix: Arc<Matrix>,
     precision: Precision,
     factors: Factors,
+    /// Whether it stands behind a solver for the transpose.
+    is_transposed: bool,
 }
 
 enum Factors {
@@ -55,6 +57,17 @@ impl Fallback {
             Factors::Kept(direct) => Some(direct),
             _ => None,
         }
+    }
+
+    /// The same behind a solver for the transpose of its matrix.
+    pub fn transposed(mut self) -> Fallback {
+        let is_transposed = !self.is_transposed;
+        self.is_transposed = is_transposed;
+        // Without memory for it the Krylov method is the next to try.
+        if self.direct().is_some_and(|direct| direct.set_transposed(is_transposed).is_err()) {
+            self.factors = Factors::NotNeeded;
+        }
+        self
     }
 
     /// Adds the factors to a report.
@@ -79,7 +92,7 @@ impl Solver {
     /// The fallback of a set-up, if it may have one.
     pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
         let matrix = Arc::clone(matrix.filter(|_| self.may_factorise())?);
-        Some(Fallback { matrix, precision, factors: Factors::NotNeeded })
+        Some(Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false })
     }
 
     /// Whether the matrix has a row without a diagonal entry, as that of a saddle point, and the options leave open what to do then.
@@ -99,7 +112,8 @@ impl Solver {
         }
         self.context.log(LogLevel::Info, || "a row has no diagonal entry: ordering the matrix".to_string());
         let precision = self.precision();
-        let fallback = Fallback { matrix: Arc::clone(matrix), precision, factors: Factors::NotNeeded };
+        let matrix = Arc::clone(matrix);
+        let fallback = Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false };
         match self.factors(&fallback) {
             Ok(Factors::Kept(direct)) => Ok(Some(*direct)),
             Ok(_) => Ok(None),
@@ -180,7 +194,7 @@ impl Solver {
     }
 
     fn factors(&self, fallback: &Fallback) -> Result<Factors> {
-        let Fallback { matrix, precision, .. } = fallback;
+        let Fallback { matrix, precision, is_transposed, .. } = fallback;
         if matrix.entries().saturating_mul(ORDERING_BYTES) > MAX_BYTES {
             return Ok(Factors::TooLarge);
         }
@@ -192,10 +206,12 @@ impl Solver {
             let what = if is_affordable { "is done" } else { "is more than auto spends" };
             format!("a factorisation takes {flops:.1e} operations and {:.1} MB, which {what}", bytes as f64 / 1e6)
         });
-        match is_affordable {
-            true => Direct::with_plan(self, matrix, *precision, plan).map(|direct| Factors::Kept(Box::new(direct))),
-            false => Ok(Factors::TooLarge),
+        if !is_affordable {
+            return Ok(Factors::TooLarge);
         }
+        let mut direct = Direct::with_plan(self, matrix, *precision, plan)?;
+        direct.set_transposed(*is_transposed)?;
+        Ok(Factors::Kept(Box::new(direct)))
     }
 }
 

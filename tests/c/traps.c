@@ -64,6 +64,9 @@ int main(void) {
         "{\"amg.coarsening.type\": \"mis2\", \"amg.smoother.type\": \"chebyshev\", \"solver.type\": \"gmres\"}",
         "{\"amg.coarsening.type\": \"pairwise\", \"amg.smoother.type\": \"gauss_seidel\", \"solver.type\": \"bicgstab\"}",
         "{\"amg.cycle.type\": \"k\", \"solver.type\": \"fgmres\", \"precision\": \"dp-sp-hp\"}",
+        "{\"amg.coarsening.type\": \"mis2\", \"amg.interpolation.type\": \"energy\", \"amg.smoother.type\": \"fsai\", \"amg.reorder\": \"on\"}",
+        "{\"amg.coarsening.type\": \"pmis\", \"amg.smoother.type\": \"dilu\", \"precision\": \"auto\"}",
+        "{\"solver.type\": \"direct\"}",
         "{\"amg.cycle.type\": \"w\", \"solver.type\": \"fcg\", \"precision\": \"single\"}",
     };
     problem large = problem_create(110);

@@ -2,6 +2,7 @@
 
 use crate::common::devices::devices;
 use std::sync::Arc;
+use terrace::sparse::Csr;
 use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery};
 
 /// A matrix times a factor.
@@ -81,6 +82,40 @@ fn every_method_solves_systems_in_any_units() {
     }
 }
 
+/// Squares of f32 leave its range from 1e19 on, and below 1e-23.
+#[test]
+fn systems_in_f32_are_solved_in_any_units() {
+    let solve = |device: &str, of_a: f32, of_b: f32, options: &[(&str, &str)]| {
+        let a = gallery::parse("poisson5:16").unwrap().matrix;
+        let values: Vec<f32> = a.values.iter().map(|v| *v as f32 * of_a).collect();
+        let a = Csr { rows: a.rows, cols: a.cols, block: a.block, offsets: a.offsets, columns: a.columns, values };
+        let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &config(options));
+        solver.setup(Some(&matrix)).unwrap();
+        let b: Vec<f32> = (0..matrix.rows()).map(|i| of_b * (1 + i % 7) as f32).collect();
+        let mut x = vec![f32::NAN; b.len()];
+        let status = solver.solve(&b, &mut x, Guess::Zero);
+        let what = format!("{device} {options:?}, A times {of_a:e}, b times {of_b:e}");
+        assert_eq!(status, Ok(Status::Success), "{what}");
+        let unscaled = x.iter().map(|x| f64::from(*x) * f64::from(of_a) / f64::from(of_b)).collect::<Vec<_>>();
+        (unscaled, solver.report().solves[0].iterations, what)
+    };
+    for device in all_devices() {
+        for options in
+            [&[][..], &[("solver.precision", "f32")], &[("solver.precision", "f32"), ("solver.type", "gmres")]]
+        {
+            let (wanted, iterations, _) = solve(device, 1.0, 1.0, options);
+            let size = wanted.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
+            for (of_a, of_b) in [(1e-30, 1e-30), (1e30, 1e30), (1.0, 1e-30), (1.0, 1e30), (1e15, 1e-15), (1e-15, 1e15)]
+            {
+                let (x, found, what) = solve(device, of_a, of_b, options);
+                assert!(found.abs_diff(iterations) <= 1, "{what}: {found} iterations, {iterations} in units of 1");
+                assert!(x.iter().zip(&wanted).all(|(x, y)| (x - y).abs() <= 1e-3 * size), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_component_sets_up_in_any_units() {
     for coarsening in ["pmis", "hmis", "mis2", "pairwise"] {
@@ -128,7 +163,7 @@ fn a_right_hand_side_that_fails_does_not_keep_others_from_being_solved() {
 
 #[test]
 fn a_system_without_rows_has_a_report() {
-    let matrix = Arc::new(Matrix::from_csr(terrace::sparse::Csr::<f64>::from_triplets(0, 0, &[]).unwrap()).unwrap());
+    let matrix = Arc::new(Matrix::from_csr(Csr::<f64>::from_triplets(0, 0, &[]).unwrap()).unwrap());
     for device in std::iter::once("host:2").chain(devices()) {
         let mut solver = Solver::new(&Context::new(device).unwrap(), &config(&[]));
         solver.setup(Some(&matrix)).unwrap();

@@ -55,7 +55,8 @@ fn solve(solver: &mut Solver, n: usize) -> Vec<f64> {
 #[test]
 fn products_are_those_of_the_transpose() {
     let wide = Csr::from_triplets(3, 5, &[(0, 4, 2.0), (1, 0, -1.0), (1, 4, 3.0), (2, 2, 0.5)]).unwrap();
-    let tall = Csr::from_triplets(4, 0, &[]).unwrap();
+    // Without columns; eight rows and more are what registers hold.
+    let tall = Csr::from_triplets(21, 0, &[]).unwrap();
     for device in all_devices() {
         let context = Context::new(device).unwrap();
         for a in [&convection(), &wide, &tall] {
@@ -158,6 +159,73 @@ fn symmetric_systems_need_no_second_solver() {
         let mut x = vec![0.0; a.rows];
         solver.solve(&right_hand_side(a.rows), &mut x, Guess::Zero).unwrap();
         assert_eq!(solver.report().bytes, both, "{device}: both are held");
+    }
+}
+
+#[test]
+fn factors_of_the_matrix_are_those_of_its_transpose() {
+    let mut a = convection();
+    let n = a.rows;
+    for device in all_devices() {
+        a = convection();
+        let matrix = matrix(&a);
+        let mut solver = solver(device, &matrix, &[("solver.type", "direct")]);
+        let (before, entries) = (solver.report().bytes, a.values.len());
+        let x = solve(&mut solver, n);
+        let report = solver.report();
+        assert!(report.bytes <= before + 16 * entries + 16 * n, "{device}: {before} bytes, then {}", report.bytes);
+        assert!(report.setup.get("factorisation") > 0.0 && report.method(0) == "direct", "{device}");
+        let mut both = [right_hand_side(n), right_hand_side(n)].concat();
+        let b = both.clone();
+        solver.solve_transposed(&b, &mut both, Guess::Zero).unwrap();
+        assert!(both[..n] == x && both[n..] == x, "{device}: several right-hand sides");
+        // The systems are solved in turn, and an update that fails is an error of both.
+        a.values.fill(0.0);
+        matrix.update_values(Values::from(a.values.clone())).unwrap();
+        for _ in 0..2 {
+            assert!(solver.solve_transposed(&b[..n], &mut both[..n], Guess::Zero).is_err(), "{device}");
+            assert!(solver.solve(&b[..n], &mut both[..n], Guess::Zero).is_err(), "{device}");
+        }
+    }
+}
+
+/// Indefinite and not symmetric.
+fn hard() -> Csr<f64> {
+    let mut a = gallery::parse("poisson5:12").unwrap().matrix;
+    for i in 0..a.rows {
+        for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+            let j = a.columns[k] as usize;
+            a.values[k] = if j == i { 2.5 } else { a.values[k] * if j > i { 1.2 } else { 0.8 } };
+        }
+    }
+    a
+}
+
+#[test]
+fn auto_factorises_once_for_the_matrix_and_its_transpose() {
+    let a = hard();
+    let (n, b) = (a.rows, right_hand_side(a.rows));
+    for (transposed_first, device) in [true, false].into_iter().cycle().zip(["host:2"].into_iter().chain(all_devices()))
+    {
+        let mut solver = solver(device, &matrix(&a), &[("solver.restart", "10")]);
+        let mut bytes = Vec::new();
+        for transposed in [transposed_first, !transposed_first, transposed_first] {
+            let mut x = vec![f64::NAN; n];
+            let status = match transposed {
+                true => solver.solve_transposed(&b, &mut x, Guess::Zero),
+                false => solver.solve(&b, &mut x, Guess::Zero),
+            };
+            let report = solver.report();
+            assert_eq!(status, Ok(Status::Success), "{device}: {}", report.to_text());
+            let system = if transposed { transpose(&a) } else { a.clone() };
+            assert!(relative_residual(&system, &b, &x) < 1e-11, "{device} {transposed}");
+            let (is_first, method) = (bytes.is_empty(), report.method(0));
+            assert!(if is_first { method.ends_with("then direct") } else { method == "direct" }, "{device}: {method}");
+            assert_eq!(report.factorisation.as_ref().unwrap().method, "sparse LU", "{device}");
+            bytes.push(report.bytes);
+        }
+        let factor = 12 * solver.report().factorisation.as_ref().unwrap().entries;
+        assert!(bytes[2] < bytes[0] + factor, "{device}: {bytes:?} with factors of {factor}");
     }
 }
 

@@ -179,6 +179,24 @@ impl Lu {
             x[*column as usize] = std::mem::replace(y, 0.0);
         }
     }
+
+    /// The same for the transposed system: A = Pᵀ L U Qᵀ, so Aᵀ = Q Uᵀ Lᵀ P.
+    pub fn solve_transposed(&mut self, x: &mut [f64]) {
+        let y = &mut self.work;
+        for (y, column) in y.iter_mut().zip(&self.order) {
+            *y = x[*column as usize];
+        }
+        for k in 0..y.len() {
+            let sum = self.u.column(k).fold(y[k], |sum, (row, u)| sum - u * y[row]);
+            y[k] = sum / self.diagonal[k];
+        }
+        for k in (0..y.len()).rev() {
+            y[k] = self.l.column(k).fold(y[k], |sum, (row, l)| sum - l * y[row]);
+        }
+        for (x, pivot) in x.iter_mut().zip(&self.pivot_of_row) {
+            *x = std::mem::replace(&mut y[*pivot as usize], 0.0);
+        }
+    }
 }
 
 /// A depth-first search in the graph of L.

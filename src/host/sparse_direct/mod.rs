@@ -90,6 +90,10 @@ impl Method {
 pub struct SparseDirect {
     plan: Plan,
     a: Csr<f64>,
+    /// Its transpose, from the first solve with that on.
+    transpose: Option<Csr<f64>>,
+    /// Whether solves and residuals are those of the transpose.
+    is_transposed: bool,
     factor: Factor,
     scales: Scales,
     zero_pivots: ZeroPivots,
@@ -186,7 +190,8 @@ impl Plan {
         let scales = Scales { rows: try_vec(n, 1.0)?, columns: try_vec(n, 1.0)? };
         let (r, work, better) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?, try_vec(n, 0.0)?);
         let (plan, factor, scales) = factorise(self, &a, &transpose, scales, zero_pivots, None)?;
-        Ok(SparseDirect { plan, a, factor, scales, zero_pivots, r, work, better })
+        let (transpose, is_transposed) = (None, false);
+        Ok(SparseDirect { plan, a, transpose, is_transposed, factor, scales, zero_pivots, r, work, better })
     }
 }
 
@@ -250,7 +255,18 @@ impl SparseDirect {
             (_, symmetric) => (Plan::of(&a, &transpose, symmetric)?, None),
         };
         let (plan, factor, scales) = factorise(plan, &a, &transpose, scales, zero_pivots, earlier)?;
-        Ok(SparseDirect { plan, a, factor, scales, zero_pivots, r, work, better })
+        let (transpose, is_transposed) = (None, false);
+        Ok(SparseDirect { plan, a, transpose, is_transposed, factor, scales, zero_pivots, r, work, better })
+    }
+
+    /// Solves with the transpose from now on, by the same factors, or with the matrix again. The first time the matrix is
+    /// transposed, for residuals; the copy is kept until an update.
+    pub fn set_transposed(&mut self, is_transposed: bool) -> Result<()> {
+        if is_transposed && self.transpose.is_none() {
+            self.transpose = Some(transpose(&self.a.view())?);
+        }
+        self.is_transposed = is_transposed;
+        Ok(())
     }
 
     /// Rows of the matrix.
@@ -290,9 +306,10 @@ impl SparseDirect {
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        let matrix = size_of_val(self.a.values.as_slice())
-            + size_of_val(self.a.columns.as_slice())
-            + size_of_val(self.a.offsets.as_slice());
+        let of = |a: &Csr<f64>| {
+            size_of_val(a.values.as_slice()) + size_of_val(a.columns.as_slice()) + size_of_val(a.offsets.as_slice())
+        };
+        let matrix = of(&self.a) + self.transpose.as_ref().map_or(0, of);
         let factor = match &self.factor {
             Factor::Cholesky(factor) => factor.bytes(),
             Factor::Lu(factor) => factor.bytes(),
@@ -305,6 +322,12 @@ impl SparseDirect {
         self.r.iter_mut().zip(b).for_each(|(to, b)| *to = b);
         self.backsolve();
         &self.work
+    }
+
+    /// r = b - A x, or with the transpose. Returns the largest row of |A| |x| + |b|.
+    fn subtract(&mut self, b: &[f64], x: &[f64], sum: Sum) -> f64 {
+        let a = self.transpose.as_ref().filter(|_| self.is_transposed).unwrap_or(&self.a);
+        residual::residual(a, b, x, &mut self.r, sum)
     }
 
     /// Solves for one right-hand side in f64, and refines until the residual is at most `tolerance` times |b| and no
@@ -329,7 +352,9 @@ impl SparseDirect {
             for ((better, x), d) in self.better.iter_mut().zip(&*x).zip(&self.work) {
                 *better = x + d;
             }
-            let rounding = residual::residual(&self.a, b, &self.better, &mut self.r, sum);
+            let better = std::mem::take(&mut self.better);
+            let rounding = self.subtract(b, &better, sum);
+            self.better = better;
             let next = norm(&self.r, size) / relative_b;
             if next.is_nan() {
                 break;
@@ -347,7 +372,7 @@ impl SparseDirect {
             if slow && sum == Sum::Plain {
                 // The rounding of the residual is what is left of it.
                 sum = Sum::Compensated;
-                residual::residual(&self.a, b, x, &mut self.r, sum);
+                self.subtract(b, x, sum);
                 solution.residual = norm(&self.r, size) / relative_b;
             }
         }
@@ -356,15 +381,18 @@ impl SparseDirect {
 
     /// |b - A x| / |b|.
     pub fn residual(&mut self, b: &[f64], x: &[f64]) -> f64 {
-        residual::residual(&self.a, b, x, &mut self.r, Sum::Plain);
+        self.subtract(b, x, Sum::Plain);
         let size = max_norm(b);
         norm(&self.r, size) / norm(b, size)
     }
 
-    /// Solves A `work` = `r`.
+    /// Solves A `work` = `r`, or with the transpose.
     fn backsolve(&mut self) {
-        let SparseDirect { factor, scales, r, work, .. } = self;
-        let (row_scale, column_scale) = (&scales.rows, &scales.columns);
+        let SparseDirect { factor, scales, r, work, is_transposed, .. } = self;
+        let (mut row_scale, mut column_scale) = (&scales.rows, &scales.columns);
+        if *is_transposed {
+            std::mem::swap(&mut row_scale, &mut column_scale);
+        }
         match factor {
             Factor::Cholesky(factor) => {
                 let analysis = Arc::clone(&factor.analysis);
@@ -383,7 +411,10 @@ impl SparseDirect {
                 for ((to, r), scale) in work.iter_mut().zip(&*r).zip(row_scale) {
                     *to = r * scale;
                 }
-                factor.solve(work);
+                match is_transposed {
+                    true => factor.solve_transposed(work),
+                    false => factor.solve(work),
+                }
                 work.iter_mut().zip(column_scale).for_each(|(v, scale)| *v *= scale);
             }
         }

@@ -93,6 +93,41 @@ fn problems_of_the_gallery_have_the_dense_solution() {
     }
 }
 
+#[test]
+fn factors_solve_with_the_transpose_too() {
+    let saddle = [(0, 1, 2.0), (0, 2, 1e-3), (1, 0, 1e4), (1, 1, 1.0), (2, 2, -5.0), (2, 0, 1.0)];
+    let saddle = ("no diagonal", Csr::from_triplets(3, 3, &saddle).unwrap());
+    for (name, a) in problems().into_iter().chain([saddle]) {
+        // Rows and columns in units of their own.
+        let unlike = |(i, j, v): (usize, usize, f64)| (i, j, v * (1.0 + (i % 5) as f64) * (2.0 - (j % 3) as f64 / 2.0));
+        let n = a.view().scalar_rows();
+        let a = Csr::from_triplets(n, n, &triplets(&a).into_iter().map(unlike).collect::<Vec<_>>()).unwrap();
+        let transpose = transpose(&a.view()).unwrap();
+        let b = numbers(n, 4);
+        let (mut direct, x, _) = solved(&a, &b);
+        assert_eq!(direct.method(), Method::Lu, "{name}");
+        let (fill, bytes) = (direct.fill(), direct.bytes());
+        direct.set_transposed(true).unwrap();
+        let mut y = vec![f64::NAN; n];
+        let solution = direct.solve(&b, &mut y, 1e-8);
+        let expected = dense(&transpose, &b);
+        let error = y.iter().zip(&expected).fold(0.0_f64, |m, (y, e)| m.max((y - e).abs()));
+        assert!(error <= 1e-8 * max_norm(&expected), "{name}: {error:e}");
+        assert!(solution.residual < 1e-12 && direct.residual(&b, &y) < 1e-12, "{name}: {}", solution.residual);
+        assert!(direct.residual(&b, &x) > 1e-3, "{name}: the other system");
+        assert_eq!(direct.fill(), fill);
+        assert!(direct.bytes() <= bytes + 12 * a.columns.len() + 8 * (n + 1), "{name}: no other factors");
+        // The system of before, with the same bits.
+        direct.set_transposed(false).unwrap();
+        let mut again = vec![f64::NAN; n];
+        direct.solve(&b, &mut again, 1e-8);
+        assert_eq!(again, x, "{name}");
+        let mut updated = direct.update(&transpose.view()).unwrap();
+        updated.solve(&b, &mut again, 1e-8);
+        assert!(again.iter().zip(&expected).all(|(x, e)| (x - e).abs() <= 1e-8 * max_norm(&expected)), "{name}");
+    }
+}
+
 /// nnz(L) and the operations are those of an elimination that keeps the pattern of all columns.
 #[test]
 fn counts_are_those_of_a_symbolic_elimination() {
