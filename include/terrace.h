@@ -1828,10 +1828,10 @@ terrace_status terrace_solver_solve(terrace_solver *solver,
 
 /**
  * Solves A^T x = b for one or several right-hand sides, with the same options. Where the matrix is symmetric, up to rounding (1e-10 of its entries, 1e-4 in f32), this is
- * `terrace_solver_solve`. Otherwise the first call makes a second solver for the transpose, and later ones use it:
+ * `terrace_solver_solve`. Where the matrix is factorised (`solver.type` "direct", or "auto" after the Krylov method has failed), its factors serve for the transpose, too:
+ * the first call makes a transposed copy of the matrix. Otherwise the first call makes a second solver for the transpose, and later ones use it:
  *
- * - It takes the time of a set-up, and as much memory as this solver and a transposed copy of the matrix, until this solver is set up again or destroyed. Calls
- *   with `solver.type` "direct" factorise the transpose.
+ * - It takes the time of a set-up, and as much memory as this solver and a transposed copy of the matrix, until this solver is set up again or destroyed.
  * - Its preconditioner is made from the values that the matrix has at that call, with the near-null space of the matrix. New values are transposed at the next
  *   call. After `terrace_solver_update`, the next call updates its preconditioner, too; without that, it is lagged as that of this solver is.
  * - A matrix of `terrace_solver_set_preconditioner_matrix` is transposed, too. A null space of the options must be one of the transpose.

@@ -358,7 +358,7 @@ fn each_failed_allocation_is_a_status() {
             solver(c"host:1", &large, options, 7 / share);
         }
         for options in [direct, c"{}"] {
-            transposed(c"host:1", &convection, options, 7 / share);
+            transposed(c"host:1", &convection, options, 4 / share);
         }
     };
     let on_sim = |share: usize| {
@@ -366,7 +366,7 @@ fn each_failed_allocation_is_a_status() {
         solver(c"sim", &small, c"{}", 7 / share);
         solver(c"sim", &small, classical, 7 / share);
         solver(c"sim", &small, reordered, 7 / share);
-        transposed(c"sim", &convection, direct, 7 / share);
+        transposed(c"sim", &convection, direct, 4 / share);
     };
     // Another process sees to the simulated GPU at the same time.
     let is_other = std::env::var_os(OTHER).is_some();

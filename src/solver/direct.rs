@@ -285,6 +285,7 @@ impl Solver {
         let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(direct) = self.direct(matrix)? else { return Ok(false) };
         self.solves = super::solves::Solves::with_capacity(HISTORY)?;
+        self.phases.seconds.reserve(super::MAX_PHASES);
         let rows = direct.b.len();
         let engine = BackendEngine::Direct(Box::new(direct));
         let (matrix, transposed) = (matrix.cloned(), Transposed::default());
