@@ -49,52 +49,107 @@ KERNEL(mis2_keys, i64 n, i64 seed, In<i64> offsets, Out<u64> key, Out<i64> alone
     }
 }
 
-// First half of a round: the largest key within one edge, which is recomputed if that key is decided. open[round]
-// tells whether the round has work; the first one always has.
-template <int N>
-DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offsets, const In<i32> &columns,
-                      const In<u64> &key, const Out<u64> &near) {
-    if (round > 0 && open[round] == 0) {
-        return;
+// Rounds after this one look at lists of the rows that can still change; before, most rows can.
+constexpr int MIS2_LAST_DENSE = 1;
+
+// The rows of a round: all, or those of a list of the round before.
+struct Mis2Rows {
+    i64 count;
+    bool listed;
+    In<i32> from;
+    DEVICE Mis2Rows(i64 n, int round, const Out<i64> &counts, const In<i32> &list)
+        : count(round > MIS2_LAST_DENSE ? counts[round] : n), listed(round > MIS2_LAST_DENSE), from(list) {}
+    DEVICE i64 operator[](i64 at) const { return listed ? from[at] : at; }
+};
+
+// Appends the rows that threads name to a list of `count` rows; their order in the list is any. All threads of the
+// block take part.
+DEVICE void append_rows(bool named, i64 row, const Out<i32> &list, i64 &count) {
+    constexpr int WARPS = BLOCK / WARP;
+    SHARED(i64, firsts, WARPS);
+    const u64 those = Group<WARP>::ballot(named);
+    barrier(); // an earlier use may still be read
+    if (Group<WARP>::rank() == 0) {
+        firsts[thread_index() / WARP] = count_bits(those);
     }
-    each_row<N>(n, [&](i64 i) {
-        if (round > 0) {
-            const u64 before = near[i];
-            // The low half of a key is the number of its unknown, from 1 on.
-            if (!mis2_open(before) || key[static_cast<i64>(before & 0xffffffffull) - 1] == before) {
-                return;
-            }
+    barrier();
+    if (thread_index() == 0) {
+        i64 all = 0;
+        for (int w = 0; w < WARPS; ++w) {
+            const i64 own = firsts[w];
+            firsts[w] = all;
+            all += own;
         }
-        const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
-        if (Group<N>::rank() == 0) {
-            near[i] = largest;
+        const i64 first = all > 0 ? atomic_add(count, all) : 0;
+        for (int w = 0; w < WARPS; ++w) {
+            firsts[w] += first;
         }
-    });
+    }
+    barrier();
+    if (named) {
+        list[firsts[thread_index() / WARP] + rank_among<WARP>(those)] = static_cast<i32>(row);
+    }
 }
 
-// Second half: an unknown with the largest key within two edges is a root; one with a root in reach is not.
-// open[round + 1] becomes 1 if an unknown is undecided.
+// First half of a round: the largest key within one edge, which is recomputed if that key is decided. open[round] tells
+// whether the round has work; the first one always has. Rows whose largest key is undecided are listed for the next
+// round.
 template <int N>
-DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i64> &offsets, const In<i32> &columns,
-                        const In<u64> &near, const Out<u64> &key) {
+DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const Out<i64> &counts, const In<i32> &from, const Out<i32> &to,
+                      const In<i64> &offsets, const In<i32> &columns, const In<u64> &key, const Out<u64> &near) {
     if (round > 0 && open[round] == 0) {
         return;
     }
+    const Mis2Rows rows(n, round, counts, from);
+    for (i64 base = block_index() * (BLOCK / N); base < rows.count; base += block_count() * (BLOCK / N)) {
+        const i64 at = base + thread_index() / N;
+        const bool is_row = at < rows.count;
+        const i64 i = is_row ? rows[at] : 0;
+        const u64 before = is_row && round > 0 ? near[i] : MIS2_OUT;
+        bool stays = mis2_open(before);
+        // The low half of a key is the number of its unknown, from 1 on.
+        if (is_row && (round == 0 || (stays && key[static_cast<i64>(before & 0xffffffffull) - 1] != before))) {
+            const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
+            stays = mis2_open(largest);
+            if (Group<N>::rank() == 0) {
+                near[i] = largest;
+            }
+        }
+        if (round >= MIS2_LAST_DENSE) {
+            append_rows(stays && Group<N>::rank() == 0, i, to, counts[round + 1]);
+        }
+    }
+}
+
+// Second half: an unknown with the largest key within two edges is a root; one with a root in reach is not. Undecided
+// ones are listed for the next round; before lists are used, open[round + 1] becomes 1 if there is one.
+template <int N>
+DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i32> &from, const Out<i32> &to, const In<i64> &offsets,
+                        const In<i32> &columns, const In<u64> &near, const Out<u64> &key) {
+    if (round > 0 && open[round] == 0) {
+        return;
+    }
+    const Mis2Rows rows(n, round, open, from);
     bool left = false;
-    each_row<N>(n, [&](i64 i) {
-        const u64 own = key[i];
-        if (!mis2_open(own)) {
-            return;
+    for (i64 base = block_index() * (BLOCK / N); base < rows.count; base += block_count() * (BLOCK / N)) {
+        const i64 at = base + thread_index() / N;
+        const i64 i = at < rows.count ? rows[at] : 0;
+        const u64 own = at < rows.count ? key[i] : MIS2_OUT;
+        bool stays = false;
+        if (mis2_open(own)) {
+            const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, near, near[i]);
+            stays = largest != MIS2_IN && largest != own;
+            if (!stays && Group<N>::rank() == 0) {
+                key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
+            }
         }
-        const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, near, near[i]);
-        if (largest != MIS2_IN && largest != own) {
-            left = true;
-        } else if (Group<N>::rank() == 0) {
-            key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
+        left = left || stays;
+        if (round >= MIS2_LAST_DENSE) {
+            append_rows(stays && Group<N>::rank() == 0, i, to, open[round + 1]);
         }
-    });
+    }
     const u64 any = Group<WARP>::ballot(left);
-    if (any != 0 && Group<WARP>::rank() == 0 && open[round + 1] == 0) {
+    if (round < MIS2_LAST_DENSE && any != 0 && Group<WARP>::rank() == 0 && open[round + 1] == 0) {
         open[round + 1] = 1;
     }
 }
@@ -161,11 +216,13 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
 }
 
 #define MIS2(N) \
-    KERNEL(mis2_near_##N, i64 n, i32 round, In<i64> open, In<i64> offsets, In<i32> columns, In<u64> key, Out<u64> near) { \
-        mis2_near<N>(n, round, open, offsets, columns, key, near); \
+    KERNEL(mis2_near_##N, i64 n, i32 round, In<i64> open, Out<i64> counts, In<i32> from, Out<i32> to, In<i64> offsets, In<i32> columns, \
+           In<u64> key, Out<u64> near) { \
+        mis2_near<N>(n, round, open, counts, from, to, offsets, columns, key, near); \
     } \
-    KERNEL(mis2_decide_##N, i64 n, i32 round, Out<i64> open, In<i64> offsets, In<i32> columns, In<u64> near, Out<u64> key) { \
-        mis2_decide<N>(n, round, open, offsets, columns, near, key); \
+    KERNEL(mis2_decide_##N, i64 n, i32 round, Out<i64> open, In<i32> from, Out<i32> to, In<i64> offsets, In<i32> columns, In<u64> near, \
+           Out<u64> key) { \
+        mis2_decide<N>(n, round, open, from, to, offsets, columns, near, key); \
     } \
     KERNEL(mis2_join_##N, i64 n, In<i64> offsets, In<i32> columns, In<i32> before, Out<i32> after, Out<i64> left) { \
         mis2_join<N>(n, offsets, columns, before, after, left); \

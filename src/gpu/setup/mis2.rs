@@ -33,10 +33,11 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.allocate::<u64>(n)?, gpu.allocate::<u64>(n)?);
-    // Undecided unknowns before each round and after the last; then roots, unknowns without an aggregate, and without
-    // couplings.
-    let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
-    let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3];
+    // Undecided unknowns before each round and after the last, and rows whose largest key is undecided; then roots,
+    // unknowns without an aggregate, and without couplings.
+    const COUNTS: usize = ROUNDS + 1;
+    let mut status = gpu.zeroed::<i64>(2 * COUNTS + 3)?;
+    let [roots, left, alone] = [2 * COUNTS, 2 * COUNTS + 1, 2 * COUNTS + 2];
     gpu.launch(
         kernel("mis2_keys")?,
         n,
@@ -45,14 +46,31 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let (near_kernel, decide) = (kernel(&format!("mis2_near_{lanes}"))?, kernel(&format!("mis2_decide_{lanes}"))?);
     let mut first = 0;
     loop {
+        // Lists of the rows that a round looks at, and of those that it leaves to the next.
+        let list = || gpu.allocate::<i32>(n);
+        let (of_near, of_open) = ([list()?, list()?], [list()?, list()?]);
         for round in first..ROUNDS as i32 {
-            let arguments: [&dyn Argument; 7] =
-                [&size, &round, &status.view(), &offsets, &columns, &key.view(), &near.view()];
+            let (from, to) = (round as usize % 2, (round as usize + 1) % 2);
+            let (open, counts) = (status.subslice(0, COUNTS).view(), status.subslice(COUNTS, COUNTS).view());
+            let arguments: [&dyn Argument; 10] = [
+                &size,
+                &round,
+                &open,
+                &counts,
+                &of_near[from].view(),
+                &of_near[to].view(),
+                &offsets,
+                &columns,
+                &key.view(),
+                &near.view(),
+            ];
             gpu.launch(near_kernel, threads, &arguments)?;
-            let arguments: [&dyn Argument; 7] =
-                [&size, &round, &status.view(), &offsets, &columns, &near.view(), &key.view()];
+            let (from, to) = (of_open[from].view(), of_open[to].view());
+            let arguments: [&dyn Argument; 9] =
+                [&size, &round, &open, &from, &to, &offsets, &columns, &near.view(), &key.view()];
             gpu.launch(decide, threads, &arguments)?;
         }
+        drop((of_near, of_open));
         let flags = gpu.allocate::<i32>(n)?;
         gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
         let before = gpu.offsets_alone(&flags)?;
@@ -70,18 +88,18 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
             std::mem::swap(&mut of, &mut other);
         }
         let found = gpu.fetch(&status)?;
-        let members = n - found[ROUNDS + 3] as usize;
+        let members = n - found[alone] as usize;
         if found[ROUNDS] != 0 {
             // The rounds after the first batch; the first of them has something to do.
             let mut again = found;
-            again[1..=ROUNDS + 2].fill(0);
+            again[..alone].fill(0);
             again[1] = 1;
             gpu.write(&again, &mut status)?;
             first = 1;
             continue;
         }
-        let mut count = found[ROUNDS + 1];
-        if found[ROUNDS + 2] != 0 {
+        let mut count = found[roots];
+        if found[left] != 0 {
             let left = other;
             gpu.launch(kernel("mis2_left")?, n, &[&size, &offsets, &of.view(), &left.view()])?;
             let (before, alone) = gpu.offsets(&left)?;
