@@ -100,8 +100,8 @@ pub(crate) fn product<T: Number>(
             return Ok((coarse, GalerkinSymbolic::new(ap, pattern)));
         }
     }
-    let (ap, ap_pattern) = ap.sorted(false)?;
-    let (coarse, pattern) = Product::new(gpu, r, Right::of(&ap)).sorted(true)?;
+    let (ap, ap_pattern) = ap.with_lists().sorted(false)?;
+    let (coarse, pattern) = Product::new(gpu, r, Right::of(&ap)).with_lists().sorted(true)?;
     Ok((coarse, GalerkinSymbolic::new(ApProduct::Sorted(ap_pattern), pattern)))
 }
 

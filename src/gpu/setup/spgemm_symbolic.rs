@@ -438,17 +438,14 @@ impl BlockSpgemmSymbolic {
         a: &DeviceCsr<T>,
         b: &Right<'_, T>,
         (shape, block): (&str, Block),
-        columns: &Slice<i32>,
-        fill: bool,
-    ) -> Result<Buffer<T>> {
-        let values = gpu.allocate::<T>(columns.len() * block.len())?;
+        (columns, values, fill): (&Slice<i32>, &Slice<T>, bool),
+    ) -> Result<()> {
         let (to_columns, to, fill) = (columns.view(), values.view(), i32::from(fill));
         let (of_left, of_right) = match &self.lists {
             ProductLists::Small(_) => {
                 let kernel = gpu.kernel(&format!("spgemm_numeric_small_{shape}_{}", T::PRECISION.name()))?;
                 let each = small_outputs(b.block.cols);
-                self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill])?;
-                return Ok(values);
+                return self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill]);
             }
             ProductLists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
         };
@@ -472,8 +469,7 @@ impl BlockSpgemmSymbolic {
             &to,
             &fill,
         ];
-        gpu.launch(kernel, columns.len() * strips(shape, block), &arguments)?;
-        Ok(values)
+        gpu.launch(kernel, columns.len() * strips(shape, block), &arguments)
     }
 
     /// Launches a kernel for small blocks of A, with `each` blocks of C for each block of threads.

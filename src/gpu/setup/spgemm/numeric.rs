@@ -2,9 +2,9 @@
 
 use super::method::teams_of;
 use super::{MAX_BLOCKS, MAX_MERGE_BLOCKS, Output, Pattern, Product};
-use crate::error::Result;
+use crate::error::{Result, Status};
 use crate::gpu::runtime::Argument;
-use crate::gpu::setup::spgemm_symbolic::BlockSpgemmSymbolic;
+use crate::gpu::setup::spgemm_symbolic::{BlockSpgemmSymbolic, RowLengths};
 use crate::gpu::{Buffer, Slice};
 use crate::scalar::Number;
 
@@ -38,8 +38,29 @@ impl<T: Number> Product<'_, T> {
 
     /// Numeric phase for blocks from their symbolic data. Does not wait for the device.
     pub fn numeric_blocks(&self, symbolic: &BlockSpgemmSymbolic, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
-        let shape = (self.shape(), self.block);
-        symbolic.numeric(self.gpu, self.a, &self.b, (&shape.0, shape.1), &pattern.columns, fill)
+        let values = self.gpu.allocate::<T>(pattern.columns.len() * self.block.len())?;
+        let to = (&**pattern.columns, &*values, fill);
+        symbolic.numeric(self.gpu, self.a, &self.b, (&self.shape(), self.block), to)?;
+        Ok(values)
+    }
+
+    /// Values of blocks in set-up: with lists of the products of each block, which are made for this and dropped, or by
+    /// search where rows are too long for lists or there is no memory for them. Waits for the device.
+    pub(super) fn values_of_blocks(&self, to: &Output<'_, T>) -> Result<()> {
+        let (gpu, a, rows) = (self.gpu, self.a, self.a.rows);
+        fn ranges(offsets: &Slice<i64>, rows: usize) -> (&Slice<i64>, &Slice<i64>) {
+            (offsets.subslice(0, rows), offsets.subslice(1, rows))
+        }
+        let [of_a, of_product] = RowLengths::of(gpu, [ranges(&a.offsets, rows), ranges(to.offsets, rows)])?;
+        match BlockSpgemmSymbolic::new(gpu, (a, &of_a), &self.b, ((to.offsets, to.columns), &of_product)) {
+            Ok(Some(lists)) => {
+                let to = (to.columns, to.values, to.fill);
+                lists.numeric(gpu, a, &self.b, (&self.shape(), self.block), to)
+            }
+            Ok(None) => self.numeric_of_blocks(to),
+            Err(error) if error.status == Status::OutOfMemory => self.numeric_of_blocks(to),
+            Err(error) => Err(error),
+        }
     }
 
     /// The block size in kernel names.
