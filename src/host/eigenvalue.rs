@@ -25,7 +25,7 @@ impl Estimate {
     ///
     /// With an estimate of an earlier matrix, few steps tell whether this one is like it: the first Ritz values are
     /// moments of the whole spectrum, and a change in a few rows, which they would not show, shows in the largest row
-    /// sum.
+    /// sum. Where the largest row sum is close to what the first steps lead to expect, they suffice.
     pub(crate) fn largest<T: Scalar>(
         &self,
         host: &Host,
@@ -174,6 +174,10 @@ fn lanczos<T: Scalar>(
         let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
         if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over::<T>(&alphas, &betas, bound)) {
+            return Ok(largest);
+        }
+        let settled = Largest::may_settle(step, steps, n).then(|| Largest::settled::<T>(&alphas, &betas, bound));
+        if let Some(largest) = settled.flatten() {
             return Ok(largest);
         }
         if step + 1 == steps {

@@ -5,12 +5,10 @@ use super::width;
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::parameters::Parameters;
 use crate::backend::setup::Store;
+use crate::backend::spectrum::MARGIN;
 use crate::backend::{Backend, Operator, Recurrence, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
-
-/// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
-const SAFETY: f64 = 1.1;
 
 /// The polynomial for an interval.
 pub(super) struct Polynomial {
@@ -22,7 +20,8 @@ pub(super) struct Polynomial {
 impl Polynomial {
     /// For an operator with this largest eigenvalue, estimated from below.
     pub fn new(largest: f64, parameters: &dyn Parameters) -> Polynomial {
-        let largest = SAFETY * largest;
+        // Lanczos approaches it from below; the polynomial must not see anything above its interval.
+        let largest = MARGIN * largest;
         let smallest = largest / parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
         Polynomial {
             degree: parameters.int("amg.smoother.chebyshev.degree"),

@@ -15,7 +15,7 @@ use crate::sparse::Block;
 const MAX_BLOCKS: usize = 1024;
 
 /// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once,
-/// or twice where an earlier estimate may be carried over and is not.
+/// and before that where an earlier estimate may be carried over, or where few steps may suffice.
 pub(crate) fn largest<T: Scalar>(
     gpu: &Gpu,
     estimate: &Estimate,
@@ -51,6 +51,13 @@ pub(crate) fn largest<T: Scalar>(
             let found = search.found(false)?;
             if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
                 return Ok(same);
+            }
+        }
+        if Largest::may_settle(step, steps, n) {
+            search.last(step, false)?;
+            let found = search.found(false)?;
+            if let Some(largest) = Largest::settled::<T>(&found.alphas, &found.betas, found.bound) {
+                return Ok(largest);
             }
         }
         if step + 1 < steps {
@@ -301,6 +308,25 @@ mod tests {
             }
             for a in [&diagonal, &nothing, &negative, &Csr::from_triplets(0, 0, &[]).unwrap()] {
                 compare(&gpu, "small", a, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn few_steps_suffice_for_many_rows_as_on_the_host() {
+        let settles = gallery::poisson5(256, 256).unwrap();
+        // One pair of rows is coupled, whose row sums are far above what few steps see.
+        let diagonal = (0..1 << 16).map(|i| (i, i, 1.0 + (i % 7) as f64));
+        let coupled = diagonal.chain([(0, 5, 1.0), (5, 0, 1.0)]).collect::<Vec<_>>();
+        let goes_on = Csr::from_triplets(1 << 16, 1 << 16, &coupled).unwrap();
+        for gpu in devices().into_iter().take(1) {
+            for (a, within) in [(&settles, 1.96..=2.0), (&goes_on, 0.99..=1.5)] {
+                let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let inverse = diagonal::inverse(&gpu, &on_device, 1, false, None).unwrap();
+                let expected = METHODS[0].largest(&host(), &a.view(), &gpu.fetch(&inverse).unwrap(), None).unwrap();
+                let found = largest(&gpu, &METHODS[0], &on_device, &inverse, None).unwrap();
+                assert_eq!(found.value, expected.value);
+                assert!(within.contains(&found.value), "{}", found.value);
             }
         }
     }

@@ -445,7 +445,14 @@ impl BlockSpgemmSymbolic {
             ProductLists::Small(_) => {
                 let kernel = gpu.kernel(&format!("spgemm_numeric_small_{shape}_{}", T::PRECISION.name()))?;
                 let each = small_outputs(b.block.cols);
-                return self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill]);
+                return self.launch_small(
+                    gpu,
+                    kernel,
+                    a,
+                    (b.begins.view(), b.values),
+                    each,
+                    &[&to_columns, &to, &fill],
+                );
             }
             ProductLists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
         };
