@@ -168,11 +168,60 @@ COUNT_BOTH(1)
 COUNT_BOTH(2)
 COUNT_BOTH(4)
 
-// Writes base columns, offsets and values of a chunk, `width` values for each block. V has the size of the values, which are copied
-// bitwise. If `occupied` is given, it gets a bit for each row of a slot: entry or padding, K words for each slot.
-template <int K, class O, class V, class I, class Columns, class Values>
-DEVICE void fill_chunk(Cursor<K, I> cursor, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
+// Values of a block that are copied at a time.
+constexpr int STAGED_VALUES = 9;
+
+// Copies the values of one block for each lane, `width` of them from `at` on, or zeros, to `to` at stride `height`. Lanes
+// read neighbouring values and exchange them in `stage`, which has STAGED_VALUES for each lane: read by one lane each, a
+// block would cost a transaction for every value. All lanes of the group take part.
+template <class V, class I, class Stage>
+DEVICE void copy_blocks(Stage &stage, int first, I at, bool occupied, i32 width, const In<V> &values, const Out<V> &to_values, i64 to, i32 height) {
+    const int lane = Group<CHUNK_LANES>::rank();
+    for (i32 q = 0; q < width; q += STAGED_VALUES) {
+        const int count = width - q < STAGED_VALUES ? width - q : STAGED_VALUES;
+        V value[STAGED_VALUES];
+        UNROLL
+        for (int t = 0; t < STAGED_VALUES; ++t) {
+            const int e = t * CHUNK_LANES + lane;
+            const int owner = count == STAGED_VALUES ? e / STAGED_VALUES : e / count;
+            const I begin = Group<CHUNK_LANES>::shuffle(at, owner & (CHUNK_LANES - 1));
+            const i32 has = Group<CHUNK_LANES>::shuffle(static_cast<i32>(occupied), owner & (CHUNK_LANES - 1));
+            value[t] = t < count && has != 0 ? values[begin * width + q + e - owner * count] : V(0);
+        }
+        Group<CHUNK_LANES>::barrier(); // an earlier use may still be read
+        UNROLL
+        for (int t = 0; t < STAGED_VALUES; ++t) {
+            if (t < count) {
+                stage[first + t * CHUNK_LANES + lane] = value[t];
+            }
+        }
+        Group<CHUNK_LANES>::barrier();
+        for (int t = 0; t < count; ++t) {
+            to_values[to + static_cast<i64>(q + t) * height + lane] = stage[first + lane * count + t];
+        }
+    }
+}
+
+// Copies a value for each row of a slot, which has the size of V, bitwise.
+template <int K, class Values, class V> DEVICE auto copy_values(const Values &values, const Out<V> &to_values) {
+    return [&](i64 slot, const auto &cursor) {
+        V value[K];
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            value[k] = cursor.occupied[k] ? values[cursor.at[k]] : V(0);
+        }
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            to_values[slot * (K * CHUNK_LANES) + k * CHUNK_LANES + Group<CHUNK_LANES>::rank()] = value[k];
+        }
+    };
+}
+
+// Writes base columns and offsets of a chunk, and with `copy` the values of each slot. If `occupied` is given, it gets a bit for each
+// row of a slot: entry or padding, K words for each slot.
+template <int K, class O, class I, class Columns, class Copy>
+DEVICE void fill_chunk(Cursor<K, I> cursor, i64 slot, const Columns &columns, const Out<i32> &bases, const Out<O> &to_offsets,
+                       const Out<u32> &occupied, const Copy &copy) {
     constexpr int HEIGHT = K * CHUNK_LANES;
     const int lane = Group<CHUNK_LANES>::rank();
     for (; cursor.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
@@ -188,17 +237,7 @@ DEVICE void fill_chunk(Cursor<K, I> cursor, i64 slot, i32 width, const Columns &
             }
             to_offsets[slot * HEIGHT + row] = cursor.occupied[k] ? static_cast<O>(cursor.column[k] - cursor.base) : O(0);
         }
-        for (int q = 0; q < width; ++q) {
-            V value[K];
-            UNROLL
-            for (int k = 0; k < K; ++k) {
-                value[k] = cursor.occupied[k] ? values[cursor.at[k] * width + q] : V(0);
-            }
-            UNROLL
-            for (int k = 0; k < K; ++k) {
-                to_values[(slot * width + q) * HEIGHT + k * CHUNK_LANES + lane] = value[k];
-            }
-        }
+        copy(slot, cursor);
         cursor.leave(columns);
     }
 }
@@ -206,12 +245,32 @@ DEVICE void fill_chunk(Cursor<K, I> cursor, i64 slot, i32 width, const Columns &
 // All chunks, in a grid-stride loop. Few blocks are launched for long rows, so that the cache lines of all current rows, of which each
 // slot reads a part, stay in the caches.
 template <int K, class O, class V>
-DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void fill_slots(i64 chunks, i64 rows, i32, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
     for (i64 chunk = global_index() / CHUNK_LANES; chunk < chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
         const Cursor<K, i64> cursor = cursor_of<K>(chunk, rows, offsets, columns, order);
-        fill_chunk<K, O, V>(cursor, starts[chunk], width, columns, values, bases, to_offsets, occupied, to_values);
+        fill_chunk<K, O>(cursor, starts[chunk], columns, bases, to_offsets, occupied, copy_values<K>(values, to_values));
+    }
+}
+
+// The same for blocks of `width` values.
+template <int K, class O, class V>
+DEVICE void fill_blocks(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
+                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
+                        const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
+    SHARED(V, stage, BLOCK *STAGED_VALUES);
+    const int first = thread_index() / CHUNK_LANES * (CHUNK_LANES * STAGED_VALUES);
+    const auto copy = [&](i64 slot, const Cursor<K, i64> &cursor) {
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            const i64 to = slot * width * (K * CHUNK_LANES) + k * CHUNK_LANES;
+            copy_blocks(stage, first, cursor.at[k], cursor.occupied[k], width, values, to_values, to, K * CHUNK_LANES);
+        }
+    };
+    for (i64 chunk = global_index() / CHUNK_LANES; chunk < chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
+        const Cursor<K, i64> cursor = cursor_of<K>(chunk, rows, offsets, columns, order);
+        fill_chunk<K, O>(cursor, starts[chunk], columns, bases, to_offsets, occupied, copy);
     }
 }
 
@@ -239,21 +298,21 @@ DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets
     }
     const i64 slot = starts[first + s];
     if (fits) {
-        fill_chunk<K, O, V>(cursor_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, occupied, to_values);
+        fill_chunk<K, O>(cursor_in<K>(s, begins, copied), slot, copied, bases, to_offsets, occupied, copy_values<K>(copied_values, to_values));
     } else {
         const Cursor<K, i64> cursor = cursor_of<K>(first + s, rows, offsets, columns, order);
-        fill_chunk<K, O, V>(cursor, slot, 1, columns, values, bases, to_offsets, occupied, to_values);
+        fill_chunk<K, O>(cursor, slot, columns, bases, to_offsets, occupied, copy_values<K>(values, to_values));
     }
 }
 
-// For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of chunks of a tile.
+// For `fill_blocks` the third argument is the number of values of a block, for `fill_tiles` the number of chunks of a tile.
 #define FILL_SLOTS(NAME, K, O, V) \
     KERNEL(NAME##_##K##_##O##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
            In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> occupied, Out<V> to_values) { \
         NAME<K, O, V>(chunks, rows, number, offsets, columns, values, order, starts, bases, to_offsets, occupied, to_values); \
     }
-#define FILL_BOTH(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
-#define FILL_SLOTS_OF(K, O) FILL_BOTH(K, O, u64) FILL_BOTH(K, O, u32) FILL_BOTH(K, O, u16)
+#define FILL_ALL(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V) FILL_SLOTS(fill_blocks, K, O, V)
+#define FILL_SLOTS_OF(K, O) FILL_ALL(K, O, u64) FILL_ALL(K, O, u32) FILL_ALL(K, O, u16)
 FILL_SLOTS_OF(1, u16)
 FILL_SLOTS_OF(2, u16)
 FILL_SLOTS_OF(2, u8)

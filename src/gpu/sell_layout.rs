@@ -85,7 +85,11 @@ impl SellLayout {
         let count = self.starts.len() - 1;
         let pattern = a.pattern();
         let tile = of_tile(&pattern, self.height, FILLED_TILE_BYTES / (size_of::<i32>() + size_of::<S>()));
-        let name = if tile.is_some() { "fill_tiles" } else { "fill_slots" };
+        let name = match tile {
+            Some(_) => "fill_tiles",
+            None if a.block == Block::SCALAR => "fill_slots",
+            None => "fill_blocks",
+        };
         let kernel = gpu.kernel(&format!("{name}_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>()))?;
         let blocks = match tile {
             Some(chunks) => count.div_ceil(chunks),
