@@ -177,6 +177,11 @@ struct StencilOffsets {
     i32 opposite[27];
 };
 
+// The numbers of offsets by their codes, or -1.
+struct StencilNumbers {
+    i32 of[27];
+};
+
 // The step of an offset along an axis.
 DEVICE int step_of(int code, int axis) { return code / (axis == 0 ? 1 : axis == 1 ? 3 : 9) % 3 - 1; }
 

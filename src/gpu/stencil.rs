@@ -129,6 +129,34 @@ unsafe impl Argument for StencilOffsets {
     }
 }
 
+/// The numbers of the offsets of a stencil by their codes, or -1: the struct of `kernels/stencil.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct StencilNumbers {
+    of: [i32; MAX_OFFSETS],
+}
+
+impl StencilNumbers {
+    /// Those of a stencil.
+    pub fn new(stencil: &Stencil) -> StencilNumbers {
+        let StencilOffsets { count, code, .. } = StencilOffsets::new(stencil);
+        let mut of = [-1; MAX_OFFSETS];
+        (0..count).for_each(|k| of[code[k as usize] as usize] = k);
+        StencilNumbers { of }
+    }
+}
+
+// SAFETY: the layout of the struct in `kernels/stencil.h`.
+unsafe impl Argument for StencilNumbers {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<StencilNumbers>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("StencilNumbers")
+    }
+}
+
 /// A matrix on a structured grid in device memory. Clones share the arrays.
 pub(crate) struct DeviceStencil<S> {
     /// The pattern.

@@ -1,5 +1,5 @@
 //! Multigrid on structured grids, computed on the device: axes, interpolation, Galerkin products and scaling ([`crate::host::stencil`]). The work is in
-//! `kernels/stencil_setup.cu`.
+//! `kernels/stencil_setup.cu` and `kernels/stencil_galerkin.cu`.
 
 use super::deferred_checks::DeferredChecks;
 use super::grid::GpuMatrix;
@@ -11,7 +11,7 @@ use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::{DeviceTransfer, TransferShape};
 use crate::gpu::runtime::{Argument, BLOCK, Kernel, tag};
-use crate::gpu::stencil::{DeviceStencil, StencilOffsets};
+use crate::gpu::stencil::{DeviceStencil, StencilNumbers, StencilOffsets};
 use crate::gpu::{Buffer, Gpu};
 use crate::precision::{MATRIX, check_lost, check_lost_in_f32, is_narrower};
 use crate::scalar::{Number, Precision, Scalar};
@@ -53,6 +53,11 @@ impl<T: Scalar> Coarsening<Gpu, T> for GridCoarsening {
     }
 }
 
+/// How many axes a set has.
+fn axes_of(class: &[bool; 3]) -> usize {
+    class.iter().filter(|axis| **axis).count()
+}
+
 /// The prolongator from a coarser grid for a matrix.
 pub(super) fn prolongator<T: Scalar>(
     gpu: &Gpu,
@@ -63,34 +68,29 @@ pub(super) fn prolongator<T: Scalar>(
     let low = if kind == GridWeights::Constant { 0 } else { -1 };
     let pattern = TransferPattern::new(grids, a.pattern.block, low);
     let (shape, weights) = (TransferShape::new(&pattern), gpu.zeroed::<T>(pattern.entries())?);
-    let (linear, is_black_box) = (i32::from(kind == GridWeights::Linear), kind == GridWeights::BlackBox);
-    let arguments: [&dyn Argument; 4] = [&shape, &linear, &i32::from(is_black_box), &weights.view()];
-    gpu.launch(kernel::<T>(gpu, "grid_weights")?, pattern.entries(), &arguments)?;
-    if is_black_box {
-        let (of_a, listed) = (a.shape(), StencilOffsets::new(&a.pattern));
-        for class in grids.classes() {
-            let along = |axis: usize| match (grids.axes[axis], class[axis]) {
-                (true, true) => grids.fine.dims[axis] / 2,
-                (true, false) => grids.fine.dims[axis].div_ceil(2),
-                _ => grids.fine.dims[axis],
-            };
-            let count: usize = (0..3).map(along).product();
-            if count == 0 {
-                continue;
-            }
-            let odd: i32 = (0..3).filter(|axis| class[*axis]).map(|axis| 1 << axis).sum();
-            let arguments: [&dyn Argument; 8] = [
-                &(count as i64),
-                &shape,
-                &odd,
-                &GridWeights::rounding::<T>(),
-                &of_a,
-                &listed,
-                &a.values.view(),
-                &weights.view(),
-            ];
-            gpu.launch(kernel::<T>(gpu, "black_box")?, count * a.pattern.block, &arguments)?;
-        }
+    if kind != GridWeights::BlackBox {
+        let linear = i32::from(kind == GridWeights::Linear);
+        gpu.launch(kernel::<T>(gpu, "grid_weights")?, pattern.entries(), &[&shape, &linear, &weights.view()])?;
+        return Ok(DeviceTransfer { pattern: Arc::new(pattern), transposed: false, values: Arc::new(weights) });
+    }
+    // The coarse cells themselves with those between two, then those between four, then those between eight.
+    let (of_a, numbers, black_box) = (a.shape(), StencilNumbers::new(&a.pattern), kernel::<T>(gpu, "black_box")?);
+    let mut classes = grids.classes();
+    classes.insert(0, [false; 3]);
+    for steps in classes.chunk_by(|one, other| axes_of(one).max(1) == axes_of(other).max(1)) {
+        let along = |class: &[bool; 3], axis: usize| match (grids.axes[axis], class[axis]) {
+            (true, true) => grids.fine.dims[axis] / 2,
+            (true, false) => grids.fine.dims[axis].div_ceil(2),
+            _ => grids.fine.dims[axis],
+        };
+        let cells = |class: &[bool; 3]| (0..3).map(|axis| along(class, axis)).product::<usize>();
+        let most = steps.iter().map(cells).max().unwrap_or(0) * a.pattern.block;
+        let bits = |class: &[bool; 3]| (0..3).filter(|axis| class[*axis]).map(|axis| 1 << axis).sum::<i32>();
+        let odd: i32 = steps.iter().enumerate().map(|(k, class)| bits(class) << (3 * k)).sum();
+        let (count, rounding) = (steps.len() as i32, GridWeights::rounding::<T>());
+        let arguments: [&dyn Argument; 8] =
+            [&shape, &count, &odd, &rounding, &of_a, &numbers, &a.values.view(), &weights.view()];
+        gpu.launch_blocks(black_box, steps.len() * most.div_ceil(BLOCK), &arguments)?;
     }
     Ok(DeviceTransfer { pattern: Arc::new(pattern), transposed: false, values: Arc::new(weights) })
 }
@@ -116,6 +116,23 @@ impl<T: Scalar> Interpolation<Gpu, T> for GridInterpolation {
     }
 }
 
+/// The kernel of Galerkin products by planes of cells. None for constant transfers, for rings of an odd number of cells that are coarsened, and for rings
+/// in which both directions lead to the same coarse cell.
+fn box_kernel(pattern: &TransferPattern) -> Option<&'static str> {
+    let grids = &pattern.grids;
+    let is_regular = |axis: usize| {
+        let even = !grids.axes[axis] || grids.fine.dims[axis].is_multiple_of(2);
+        !grids.fine.periodic[axis] || even && grids.coarse.dims[axis] > 2
+    };
+    let name = match grids.axes {
+        [true, true, _] => "stencil_galerkin_xy",
+        [true, false, _] => "stencil_galerkin_x",
+        [false, true, _] => "stencil_galerkin_y",
+        [false, false, _] => "stencil_galerkin_same",
+    };
+    (pattern.low < 0 && (0..3).all(is_regular)).then_some(name)
+}
+
 /// R A P, with ones for zeros on the diagonal. R has the pattern of Pᵀ.
 pub(super) fn product<T: Scalar>(
     gpu: &Gpu,
@@ -125,31 +142,29 @@ pub(super) fn product<T: Scalar>(
 ) -> Result<DeviceStencil<T>> {
     let pattern = p.pattern.coarse_stencil(&a.pattern)?;
     let coarse = DeviceStencil::zeroed(gpu, Arc::new(pattern))?;
-    let (grids, low) = (&p.pattern.grids, p.pattern.low);
-    let by_lines = match (grids.fine.periodic[0], grids.axes[0]) {
-        (false, true) if low < 0 => Some("stencil_galerkin_coarser"),
-        (false, false) => Some("stencil_galerkin_same"),
-        _ => None,
-    };
-    if let Some(name) = by_lines {
-        let arguments: [&dyn Argument; 7] = [
+    let (of_a, of_coarse) = (StencilNumbers::new(&a.pattern), StencilNumbers::new(&coarse.pattern));
+    if let Some(name) = box_kernel(&p.pattern) {
+        let arguments: [&dyn Argument; 9] = [
             &p.shape(),
             &a.shape(),
             &coarse.shape(),
+            &of_a,
+            &of_coarse,
             &r.values.view(),
             &a.values.view(),
             &p.values.view(),
             &coarse.values.view(),
         ];
-        let entries = coarse.pattern.lines.len() * coarse.pattern.block * coarse.pattern.block;
+        let entries = coarse.pattern.block * coarse.pattern.block;
         gpu.launch(kernel::<T>(gpu, name)?, entries * coarse.pattern.grid.cells(), &arguments)?;
         return Ok(coarse);
     }
-    let arguments: [&dyn Argument; 8] = [
+    let arguments: [&dyn Argument; 9] = [
         &p.shape(),
         &a.shape(),
         &coarse.shape(),
         &StencilOffsets::new(&coarse.pattern),
+        &of_a,
         &r.values.view(),
         &a.values.view(),
         &p.values.view(),

@@ -165,16 +165,19 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     fn collapsed(&self, at: [usize; 3], c: usize, odd: [bool; 3]) -> Equation {
         let (grid, cell) = (&self.stencil.grid, self.stencil.grid.cell(at));
         let mut equation = Equation { b: [0.0; 27], diagonal: 0.0, sum: 0.0, size: 0.0 };
-        for (k, offset) in self.stencil.offsets.iter().enumerate() {
-            let Some(to) = grid.neighbour(at, *offset) else { continue };
-            let there = self.opposite[k].map_or(0.0, |k| self.a.array(k, c, c)[to].to_f64());
-            let entry = 0.5 * (self.a.array(k, c, c)[cell].to_f64() + there);
-            equation.sum += entry;
-            equation.size += entry.abs();
-            if *offset == [0; 3] {
-                equation.diagonal = entry;
+        for line in &self.stencil.lines {
+            for (x, k) in &line.steps {
+                let offset = [*x, line.to[0], line.to[1]];
+                let Some(to) = grid.neighbour(at, offset) else { continue };
+                let there = self.opposite[*k].map_or(0.0, |k| self.a.array(k, c, c)[to].to_f64());
+                let entry = 0.5 * (self.a.array(*k, c, c)[cell].to_f64() + there);
+                equation.sum += entry;
+                equation.size += entry.abs();
+                if offset == [0; 3] {
+                    equation.diagonal = entry;
+                }
+                equation.b[number(std::array::from_fn(|axis| if odd[axis] { offset[axis] } else { 0 }))] += entry;
             }
-            equation.b[number(std::array::from_fn(|axis| if odd[axis] { offset[axis] } else { 0 }))] += entry;
         }
         equation
     }

@@ -1,7 +1,8 @@
 //! The Galerkin product R A P of stencils, which is a stencil again.
 //!
 //! An entry couples coarse cell I over a step d of R, an offset o of A and a step of P with coarse cell J. Along x the loop over I is the innermost
-//! one, on contiguous arrays of the result and of the weights.
+//! one, on contiguous arrays of the result and of the weights. Terms are added in the order of d + o along z, then of d, then of the same along y, then of
+//! o and d along x: a GPU goes through planes of cells, and needs the sums for two coarse planes at a time.
 
 use super::product::line_grain;
 use crate::error::{Result, try_vec};
@@ -73,25 +74,27 @@ impl<T: Scalar> Line<'_, T> {
         let (grids, my) = (&p.grids, p.grids.coarse.dims[1]);
         let [nx, ny, _] = grids.fine.dims;
         let (y, z) = (self.number % my, self.number / my);
-        for dz in p.steps_along(2) {
-            for dy in p.steps_along(1) {
-                let (Some(fy), Some(fz)) = (grids.fine(1, y, dy), grids.fine(2, z, dz)) else { continue };
-                for offsets in &stencil.lines {
-                    let [oy, oz] = offsets.to;
-                    let (Some(jy), Some(jz)) = (grids.fine.step(1, fy, oy), grids.fine.step(2, fz, oz)) else {
-                        continue;
-                    };
-                    for (ox, k) in &offsets.steps {
-                        for dx in p.steps_along(0) {
-                            self.add_offset(
-                                ([dx, dy, dz], nx * (fy + ny * fz)),
-                                (*ox, *k),
-                                (jy, jz),
-                                (y, z),
-                                sums,
-                                products,
-                            );
-                        }
+        // The fine cell at step d of R, and that at offset o of A from there.
+        let cells_along = |axis: usize, at: usize, d: i8, o: i8| {
+            let fine = grids.fine(axis, at, d).filter(|_| o.abs() <= 1)?;
+            Some((fine, grids.fine.step(axis, fine, o)?))
+        };
+        let sums_along = |axis: usize| (-2..=2).flat_map(move |s: i8| p.steps_along(axis).map(move |d| (d, s - d)));
+        for (dz, oz) in sums_along(2) {
+            let Some((fz, jz)) = cells_along(2, z, dz, oz) else { continue };
+            for (dy, oy) in sums_along(1) {
+                let Some((fy, jy)) = cells_along(1, y, dy, oy) else { continue };
+                let Some(offsets) = stencil.lines.iter().find(|line| line.to == [oy, oz]) else { continue };
+                for (ox, k) in &offsets.steps {
+                    for dx in p.steps_along(0) {
+                        self.add_offset(
+                            ([dx, dy, dz], nx * (fy + ny * fz)),
+                            (*ox, *k),
+                            (jy, jz),
+                            (y, z),
+                            sums,
+                            products,
+                        );
                     }
                 }
             }
