@@ -199,27 +199,38 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
     }
 }
 
+// Calls `work` for the entries of a cell of a stencil with its place among all values and the value, scaled by the factors of row and column; zero where
+// it leads out of the grid.
+template <class T, class Work>
+DEVICE void each_of_cell(i64 cell, const StencilShape &g, const StencilNumbers &numbers, const Powers &left, const Powers &right, const In<T> &values,
+                         const Work &work) {
+    const int b = g.block;
+    const i64 size = array_size(g), own = place_of(g, cell);
+    int at[3];
+    point_of(g.dims, cell, at);
+    const Neighbours near(g, at, g.dims[0]);
+    UNROLL
+    for (int code = 0; code < 27; ++code) {
+        const int k = numbers.of[code];
+        const i64 to = near[code];
+        for (int e = 0; k >= 0 && e < b * b; ++e) {
+            const i64 place = (static_cast<i64>(k) * b * b + e) * size + own;
+            work(place, to < 0 ? 0.0 : times(times(to_f64(values[place]), left[cell * b + e / b]), right[to * b + e % b]));
+        }
+    }
+}
+
 // The same for a stencil.
 template <class T>
-DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const StencilOffsets &offsets, const In<f64> &s, const In<T> &values,
+DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<f64> &s, const In<T> &values,
                                    const Out<u64> &seen) {
     const Powers by{s, 1};
-    const int b = g.block;
-    const i64 size = array_size(g);
     u64 largest = 0;
     for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
-        const i64 own = place_of(g, cell);
-        int at[3];
-        point_of(g.dims, cell, at);
-        for (int k = 0; k < offsets.count; ++k) {
-            const i64 to = neighbour(g, offsets.code[k], at);
-            for (int e = 0; to >= 0 && e < b * b; ++e) {
-                const f64 v = to_f64(values[(static_cast<i64>(k) * b * b + e) * size + own]);
-                const f64 scaled = times(times(v, by[cell * b + e / b]), by[to * b + e % b]);
-                const u64 bits = scaled == scaled ? ordered(magnitude(scaled)) : 0;
-                largest = bits > largest ? bits : largest;
-            }
-        }
+        each_of_cell(cell, g, numbers, by, by, values, [&](i64, f64 scaled) {
+            const u64 bits = scaled == scaled ? ordered(magnitude(scaled)) : 0;
+            largest = bits > largest ? bits : largest;
+        });
     }
     largest = group_max<WARP>(largest);
     if (Group<WARP>::rank() == 0) {
@@ -228,8 +239,8 @@ DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const Stenc
 }
 
 #define LARGEST_SCALED_STENCIL(T) \
-    KERNEL(largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<f64> s, In<T> values, Out<u64> seen) { \
-        largest_scaled_stencil<T>(cells, g, offsets, s, values, seen); \
+    KERNEL(largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> s, In<T> values, Out<u64> seen) { \
+        largest_scaled_stencil<T>(cells, g, numbers, s, values, seen); \
     }
 FOR_SETUP(LARGEST_SCALED_STENCIL)
 
@@ -331,6 +342,88 @@ template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, co
         } \
     }
 FOR_SETUP(STORE_COUNTING)
+
+// A number that is stored in a narrower format.
+template <class S, class T> DEVICE void store_and_count(T exact, S &to, i64 &too_large, i64 &vanished) {
+    to = As<S>::of(exact);
+    too_large += is_finite(to_f64(to)) ? 0 : 1;
+    vanished += is_too_small(to) && exact != T(0) ? 1 : 0;
+}
+
+// The same for a stencil whose rows and columns are scaled. Padding stays as it is.
+template <class T, class S>
+DEVICE void store_scaled_stencil(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const Powers &left, const Powers &right,
+                                 const In<T> &values, const Out<S> &out, const Out<i64> &counts) {
+    i64 too_large = 0, vanished = 0;
+    for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
+        each_of_cell(cell, g, numbers, left, right, values,
+                     [&](i64 place, f64 scaled) { store_and_count(As<T>::of(scaled), out[place], too_large, vanished); });
+    }
+    add_counts(too_large, vanished, counts);
+}
+
+// The same for a transfer between grids, one thread for an unknown of a coarse cell.
+template <class T, class S>
+DEVICE void store_scaled_transfer(const TransferShape &g, const Powers &fine, const Powers &coarse, const In<T> &values, const Out<S> &out,
+                                  const Out<i64> &counts) {
+    const i64 cells = coarse_cells(g);
+    i64 too_large = 0, vanished = 0;
+    for (i64 i = global_index(); i < cells * g.block; i += block_count() * BLOCK) {
+        const i64 c = i / cells, cell = i - c * cells;
+        int at[3], to[3][3];
+        point_of(g.coarse, cell, at);
+        UNROLL
+        for (int axis = 0; axis < 3; ++axis) {
+            UNROLL
+            for (int step = 0; step < 3; ++step) {
+                to[axis][step] = step < steps_along(g, axis) ? child(g, axis, at[axis], g.axes[axis] ? step + g.low : 0) : -1;
+            }
+        }
+        const f64 by_coarse = coarse[cell * g.block + c];
+        UNROLL
+        for (int w = 0; w < 3; ++w) {
+            UNROLL
+            for (int v = 0; v < 3; ++v) {
+                UNROLL
+                for (int u = 0; u < 3; ++u) {
+                    if (u < steps_along(g, 0) && v < steps_along(g, 1) && w < steps_along(g, 2)) {
+                        const i64 number = u + steps_along(g, 0) * (v + static_cast<i64>(steps_along(g, 1)) * w), place = (number * g.block + c) * cells + cell;
+                        const bool exists = to[0][u] >= 0 && to[1][v] >= 0 && to[2][w] >= 0;
+                        const i64 there = to[0][u] + g.fine[0] * (to[1][v] + static_cast<i64>(g.fine[1]) * to[2][w]);
+                        const f64 scaled = exists ? times(times(to_f64(values[place]), fine[there * g.block + c]), by_coarse) : 0.0;
+                        store_and_count(As<T>::of(scaled), out[place], too_large, vanished);
+                    }
+                }
+            }
+        }
+    }
+    add_counts(too_large, vanished, counts);
+}
+
+#define STORE_SCALED(T) \
+    KERNEL(store_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> left, i32 over_left, In<f64> right, i32 over_right, \
+           In<T> values, i32 format, Any out, Out<i64> counts) { \
+        const Powers rows{left, over_left}, columns{right, over_right}; \
+        if (format == F16) { \
+            store_scaled_stencil<T, f16>(cells, g, numbers, rows, columns, values, out.out<f16>(), counts); \
+        } else if (format == F32) { \
+            store_scaled_stencil<T, f32>(cells, g, numbers, rows, columns, values, out.out<f32>(), counts); \
+        } else { \
+            store_scaled_stencil<T, bf16>(cells, g, numbers, rows, columns, values, out.out<bf16>(), counts); \
+        } \
+    } \
+    KERNEL(store_scaled_transfer_##T, TransferShape g, In<f64> fine, i32 over_fine, In<f64> coarse, i32 over_coarse, In<T> values, i32 format, Any out, \
+           Out<i64> counts) { \
+        const Powers rows{fine, over_fine}, columns{coarse, over_coarse}; \
+        if (format == F16) { \
+            store_scaled_transfer<T, f16>(g, rows, columns, values, out.out<f16>(), counts); \
+        } else if (format == F32) { \
+            store_scaled_transfer<T, f32>(g, rows, columns, values, out.out<f32>(), counts); \
+        } else { \
+            store_scaled_transfer<T, bf16>(g, rows, columns, values, out.out<bf16>(), counts); \
+        } \
+    }
+FOR_SETUP(STORE_SCALED)
 
 // Adds to counts[2] the scalar rows of which all entries are too small in f32. Without any such entry, which counts[1]
 // tells, there is nothing to do.

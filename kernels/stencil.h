@@ -211,5 +211,32 @@ DEVICE i64 neighbour_place(const StencilShape &g, int code, const int *at) {
     return to[0] + g.pitch * (to[1] + static_cast<i64>(g.dims[1]) * to[2]);
 }
 
+// The places of the cells next to one, in an array whose lines have so many elements. Codes of offsets that are known when it is compiled cost two additions.
+struct Neighbours {
+    // Along each axis, at steps -1, 0 and 1; -1 where there is none.
+    i64 along[3][3];
+
+    DEVICE Neighbours(const StencilShape &g, const int *at, int line) {
+        UNROLL
+        for (int axis = 0; axis < 3; ++axis) {
+            const i64 unit = axis == 0 ? 1 : axis == 1 ? line : static_cast<i64>(line) * g.dims[1];
+            UNROLL
+            for (int step = -1; step <= 1; ++step) {
+                const int to = grid_step(g.dims[axis], g.periodic[axis], at[axis], step);
+                along[axis][step + 1] = to < 0 ? -1 : to * unit;
+            }
+        }
+    }
+
+    // The cell itself.
+    DEVICE i64 own() const { return along[0][1] + along[1][1] + along[2][1]; }
+
+    // The one that an offset leads to, or -1.
+    DEVICE i64 operator[](int code) const {
+        const i64 x = along[0][code % 3], y = along[1][code / 3 % 3], z = along[2][code / 9];
+        return x < 0 || y < 0 || z < 0 ? -1 : x + y + z;
+    }
+};
+
 // Where the value of a cell is in an array.
 DEVICE i64 place_of(const StencilShape &g, i64 cell) { return cell / g.dims[0] * g.pitch + cell % g.dims[0]; }

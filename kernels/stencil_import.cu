@@ -43,20 +43,19 @@ template <class T> DEVICE void check_stencil(i64 cells, const StencilShape &g, c
 
 // For each block of threads: the squares of differences from the mirrored entries, the squares of entries, and positive and negative diagonal
 // entries. An offset is compared with the opposite one, so that each array is read once.
-template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g, const StencilOffsets &offsets, const In<T> &values, const Out<f64> &sums) {
+template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<T> &values, const Out<f64> &sums) {
     f64 own_sums[4] = {};
     const i64 size = array_size(g), width = g.block * g.block;
     for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
-        const i64 own = place_of(g, cell);
         int at[3];
         point_of(g.dims, cell, at);
-        for (int k = 0; k < offsets.count; ++k) {
-            const int code = offsets.code[k], opposite = offsets.opposite[k];
-            if (code < 13 && opposite >= 0) {
-                continue;
-            }
-            const i64 there = neighbour_place(g, code, at);
-            if (there < 0) {
+        const Neighbours near(g, at, g.pitch);
+        const i64 own = near.own();
+        UNROLL
+        for (int code = 0; code < 27; ++code) {
+            const int k = numbers.of[code], opposite = numbers.of[26 - code];
+            const i64 there = near[code];
+            if (k < 0 || (code < 13 && opposite >= 0) || there < 0) {
                 continue;
             }
             for (int r = 0; r < g.block; ++r) {
@@ -94,7 +93,7 @@ template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g
     KERNEL(check_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, Out<i32> flag) { \
         check_stencil<T>(cells, g, offsets, values, flag); \
     } \
-    KERNEL(stencil_symmetry_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, Out<f64> sums) { \
-        stencil_symmetry<T>(cells, g, offsets, values, sums); \
+    KERNEL(stencil_symmetry_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> sums) { \
+        stencil_symmetry<T>(cells, g, numbers, values, sums); \
     }
 FOR_SETUP(STENCIL_IMPORT)

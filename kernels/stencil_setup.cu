@@ -4,20 +4,23 @@
 #include "stencil.h"
 
 // For each block of threads three sums over cells: couplings along x, y and z in relation to the strongest axis of each unknown.
-template <class T> DEVICE void couplings(i64 cells, const StencilShape &g, const StencilOffsets &offsets, const In<T> &values, const Out<f64> &parts) {
+template <class T> DEVICE void couplings(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<T> &values, const Out<f64> &parts) {
     f64 sums[3] = {};
     const int b = g.block;
     for (i64 i = global_index(); i < cells * b; i += block_count() * BLOCK) {
-        const i64 cell = i / b, own = place_of(g, cell), size = array_size(g);
-        const int c = static_cast<int>(i - cell * b);
+        const i64 c = i / cells, own = place_of(g, i - c * cells), size = array_size(g);
         f64 sides[3][2] = {};
-        for (int k = 0; k < offsets.count; ++k) {
-            const f64 value = to_f64(values[((static_cast<i64>(k) * b + c) * b + c) * size + own]);
-            UNROLL
-            for (int axis = 0; axis < 3; ++axis) {
-                const int step = step_of(offsets.code[k], axis);
-                sides[axis][0] += step < 0 ? value : 0.0;
-                sides[axis][1] += step > 0 ? value : 0.0;
+        UNROLL
+        for (int code = 0; code < 27; ++code) {
+            const int k = numbers.of[code];
+            if (k >= 0 && code != 13) {
+                const f64 value = to_f64(values[((static_cast<i64>(k) * b + c) * b + c) * size + own]);
+                UNROLL
+                for (int axis = 0; axis < 3; ++axis) {
+                    const int step = step_of(code, axis);
+                    sides[axis][0] += step < 0 ? value : 0.0;
+                    sides[axis][1] += step > 0 ? value : 0.0;
+                }
             }
         }
         f64 sizes[3], largest = 0.0;
@@ -83,13 +86,12 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
     const int c = static_cast<int>(index / count);
     int at[3];
     point_of(dims, index - c * count, at);
-    // Places of the neighbours in an array along each axis, of the coarse cells at both sides, and of the steps from these; -1 where there is none.
-    i64 near[3][3], corners[3][2];
+    // Places of the coarse cells at both sides along each axis, -1 where there is none, and numbers of steps from these.
+    i64 corners[3][2];
     int unit[3], centre = 0;
     f64 corner_count = 1.0;
     UNROLL
     for (int axis = 0; axis < 3; ++axis) {
-        const i64 of_values = axis == 0 ? 1 : axis == 1 ? s.pitch : static_cast<i64>(s.pitch) * s.dims[1];
         const i64 of_coarse = axis == 0 ? 1 : axis == 1 ? g.coarse[0] : static_cast<i64>(g.coarse[0]) * g.coarse[1];
         unit[axis] = axis == 0 ? 1 : unit[axis - 1] * (g.axes[axis - 1] ? 3 : 1);
         centre += g.axes[axis] ? unit[axis] : 0;
@@ -98,11 +100,6 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
         corners[axis][1] = right < 0 ? -1 : right * of_coarse;
         corner_count *= (ODD >> axis & 1) && right >= 0 ? 2.0 : 1.0;
         at[axis] = g.axes[axis] ? 2 * at[axis] + (ODD >> axis & 1) : at[axis];
-        UNROLL
-        for (int step = -1; step <= 1; ++step) {
-            const int there = grid_step(s.dims[axis], s.periodic[axis], at[axis], step);
-            near[axis][step + 1] = there < 0 ? -1 : there * of_values;
-        }
     }
     const i64 cells = coarse_cells(g);
     if (ODD == 0) {
@@ -110,7 +107,8 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
         return;
     }
     // The equation of the cell from the symmetric part of the matrix, entries along other axes added up.
-    const i64 own = near[0][1] + near[1][1] + near[2][1], array = static_cast<i64>(s.block) * s.block * array_size(s);
+    const Neighbours near(s, at, s.pitch);
+    const i64 own = near.own(), array = static_cast<i64>(s.block) * s.block * array_size(s);
     const In<T> entries = values.from((static_cast<i64>(c) * s.block + c) * array_size(s));
     f64 b[27] = {};
     f64 diagonal = 0.0, all = 0.0, absolute = 0.0;
@@ -120,10 +118,9 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
         if (k < 0) {
             continue;
         }
-        const i64 x = near[0][code % 3], y = near[1][code / 3 % 3], z = near[2][code / 9];
-        const bool exists = x >= 0 && y >= 0 && z >= 0;
-        const f64 there = exists && opposite >= 0 ? to_f64(entries[opposite * array + x + y + z]) : 0.0;
-        const f64 entry = exists ? times(0.5, to_f64(entries[k * array + own]) + there) : 0.0;
+        const i64 to = near[code];
+        const f64 there = to >= 0 && opposite >= 0 ? to_f64(entries[opposite * array + to]) : 0.0;
+        const f64 entry = to >= 0 ? times(0.5, to_f64(entries[k * array + own]) + there) : 0.0;
         all += entry;
         absolute += magnitude(entry);
         diagonal = code == 13 ? entry : diagonal;
@@ -242,8 +239,8 @@ DEVICE void scale_transfer(const TransferShape &g, const In<T> &values, const In
 }
 
 #define STENCIL_SETUP(T) \
-    KERNEL(stencil_couplings_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, Out<f64> parts) { \
-        couplings<T>(cells, g, offsets, values, parts); \
+    KERNEL(stencil_couplings_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> parts) { \
+        couplings<T>(cells, g, numbers, values, parts); \
     } \
     KERNEL(grid_weights_##T, TransferShape g, i32 linear, Out<T> weights) { plain_weights<T>(g, linear, weights); } \
     KERNEL(black_box_##T, TransferShape g, i32 classes, i32 odd, f64 rounding, StencilShape s, StencilNumbers numbers, In<T> values, Out<T> weights) { \

@@ -211,7 +211,7 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
     Ok(solver.report().setup.seconds)
 }
 
-/// Prints what the kernels of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
+/// Prints what the kernels of a solve, of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
 /// in which they could be copied; then the same for the steps of each level. An array counts once in a step, however many launches are given it, and
 /// however few of its rows they read.
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
@@ -226,7 +226,13 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: 
         solver.update()?;
         phases.push(("update", gpu.end_profile()));
     }
+    let (b, mut x) = (gpu.array(vec![1.0_f64; matrix.rows()])?, gpu.zeros::<f64>(matrix.rows())?);
+    gpu.start_profile(true);
+    let solved = solver.solve_on_device(&b, &mut x, Guess::Zero);
+    let of_solve = gpu.end_profile();
+    solved?;
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
+    emit_kernels("solve", &of_solve, bandwidth, |sum| sum.given)?;
     for (phase, times) in phases {
         emit_kernels(phase, &times, bandwidth, |sum| sum.bytes())?;
         emit(&format!("steps of {phase}: time, bytes, share of the floor\n\n{}\n", table_of_steps(&times, bandwidth)))?;

@@ -165,12 +165,15 @@ pub(crate) struct Spectrum<S: Setup, T: Scalar> {
     pub l1_inverse: Mutex<Option<S::Buffer<T>>>,
     /// The factors of FSAI, if the level was stored before.
     pub fsai: Mutex<Option<Factors<S, T>>>,
+    /// The matrix as the level stores it, until the smoother that keeps a matrix is there.
+    pub stored: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl<S: Setup, T: Scalar> Default for Spectrum<S, T> {
     fn default() -> Self {
         let (inverse, l1_inverse, fsai) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
-        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse, fsai }
+        let stored = Mutex::new(None);
+        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse, fsai, stored }
     }
 }
 
@@ -279,15 +282,15 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
 
     /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
-        let (a, inverse) = self.stored_matrix_and_inverse::<N>()?;
-        self.setup.colours(self.to, a, inverse, None, self.stores_matrix && N::PRECISION == T::PRECISION)
-    }
-
-    /// The matrix and D^-1 in a storage format of the smoother's own.
-    fn stored_matrix_and_inverse<N: Number>(&self) -> Result<(S::Matrix<N>, S::Buffer<N>)> {
-        let a = self.stored_matrix::<N>()?;
+        let found = lock(self.spectrum.stored.lock()).take().and_then(|a| a.downcast::<S::Matrix<N>>().ok());
+        let shared = found.is_some() || self.stores_matrix && N::PRECISION == T::PRECISION;
+        let a = match found {
+            Some(a) => *a,
+            None => self.stored_matrix::<N>()?,
+        };
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
-        Ok((a, self.setup.stored_array(&exact, 1.0, self.level, self.checks)?))
+        let inverse = self.setup.stored_array(&exact, 1.0, self.level, self.checks)?;
+        self.setup.colours(self.to, a, inverse, None, shared)
     }
 }
 

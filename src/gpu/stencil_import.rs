@@ -1,7 +1,7 @@
 //! Stencils of a caller in device memory (`kernels/stencil_import.cu`): brought into the order of the library, checked, and looked at for symmetry.
 
 use super::runtime::{Argument, BLOCK};
-use super::stencil::{DeviceStencil, StencilOffsets};
+use super::stencil::{DeviceStencil, StencilNumbers, StencilOffsets};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::Backend;
 use crate::backend::common::Symmetry;
@@ -63,7 +63,7 @@ impl<T: Scalar> DeviceStencil<T> {
         let blocks = cells.div_ceil(BLOCK).clamp(1, MAX_BLOCKS);
         let sums = gpu.zeroed::<f64>(blocks * SUMS)?;
         let arguments: [&dyn Argument; 5] =
-            [&(cells as i64), &self.shape(), &StencilOffsets::new(&self.pattern), &self.values.view(), &sums.view()];
+            [&(cells as i64), &self.shape(), &StencilNumbers::new(&self.pattern), &self.values.view(), &sums.view()];
         gpu.launch_blocks(gpu.kernel(&format!("stencil_symmetry_{}", T::PRECISION.name()))?, blocks, &arguments)?;
         let parts = gpu.fetch(&sums)?;
         let sum = |s: usize| parts[s..].iter().step_by(SUMS).sum::<f64>();

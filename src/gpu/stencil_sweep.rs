@@ -67,11 +67,18 @@ pub(super) struct StencilSweep<S> {
     pack: usize,
     /// Threads of a line, where both parities are swept at once.
     threads: Option<usize>,
+    /// Whether the matrix is shared with the level, which counts its bytes.
+    shared: bool,
 }
 
 impl<S: Number> StencilSweep<S> {
     /// For vectors of precision `V`; `inverse` is that of the diagonal or of the diagonal blocks.
-    pub fn new<V: Number>(gpu: &Gpu, matrix: DeviceStencil<S>, inverse: Buffer<S>) -> Result<StencilSweep<S>> {
+    pub fn new<V: Number>(
+        gpu: &Gpu,
+        matrix: DeviceStencil<S>,
+        inverse: Buffer<S>,
+        shared: bool,
+    ) -> Result<StencilSweep<S>> {
         let (pattern, sums) = (Arc::clone(&matrix.pattern), <V::Wide as Number>::PRECISION);
         let (pack, [nx, ..]) = (matrix.pack(sums), pattern.grid.dims);
         let by_lines = pack > 1 && !pattern.grid.periodic[0];
@@ -88,6 +95,7 @@ impl<S: Number> StencilSweep<S> {
             inverse,
             pack,
             threads,
+            shared,
         })
     }
 
@@ -186,6 +194,7 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.values.owned_bytes() + self.inverse.owned_bytes()
+        let values = if self.shared { 0 } else { self.values.owned_bytes() };
+        values + self.inverse.owned_bytes()
     }
 }

@@ -174,13 +174,14 @@ impl Gpu {
         Ok(operator(GridTransferProduct::new(self, matrix, Precisions::of::<S, X, Y>())?))
     }
 
-    /// A stencil for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks.
+    /// A stencil for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks. The level counts the bytes of a `shared` one.
     pub(crate) fn stencil_sweep<S: Number, V: Number>(
         &self,
         matrix: DeviceStencil<S>,
         inverse: Buffer<S>,
+        shared: bool,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
-        Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse)?))
+        Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse, shared)?))
     }
 }
 
@@ -276,7 +277,7 @@ impl StorageFactory for Gpu {
 
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
         self.refuse_colours()?;
-        self.stencil_sweep(DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?)
+        self.stencil_sweep(DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?, false)
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {

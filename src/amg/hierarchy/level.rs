@@ -133,6 +133,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         self.dense_inverse = None;
         *lock(self.spectrum.inverse.lock()) = None;
         *lock(self.spectrum.fsai.lock()) = None;
+        *lock(self.spectrum.stored.lock()) = None;
     }
 
     fn stored<N: Number>(
@@ -175,7 +176,14 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         let format = &mut lock(self.formats.lock()).matrix;
         match a {
             StoredMatrix::Computed(a) => self.unscaled(storing, a, hint, format),
-            StoredMatrix::Converted(a) => setup.operator(*to, a, hint, format),
+            StoredMatrix::Converted(a) => {
+                // Rounded in another way, or in other blocks, it is not what the smoother reads.
+                let rounded = self.factors.is_some() && builder.config.text("precision.rounding") == "row_sums";
+                if storing.smoother.keeps_matrix && !rounded && a.block() == self.a().block() {
+                    *lock(self.spectrum.stored.lock()) = Some(Box::new(a.clone()));
+                }
+                setup.operator(*to, a, hint, format)
+            }
         }
     }
 
@@ -255,7 +263,9 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         S: SetupOn<B>,
     {
         let input = self.smoother_input(storing);
-        with_storage!(storage, N => S::smoother::<T, N, V>(storing.smoother.name, &input))
+        let smoother = with_storage!(storage, N => S::smoother::<T, N, V>(storing.smoother.name, &input));
+        *lock(self.spectrum.stored.lock()) = None;
+        smoother
     }
 
     /// Estimates the eigenvalue that its smoother goes by, before the level is scaled: scaling leaves it as it is, and a scaled matrix would

@@ -10,7 +10,7 @@ use crate::backend::components::{Coarsening, CoarseningInput, Interpolated, Inte
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::{DeviceTransfer, TransferShape};
-use crate::gpu::runtime::{Argument, BLOCK, Kernel, tag};
+use crate::gpu::runtime::{Argument, BLOCK, Kernel, View, tag};
 use crate::gpu::stencil::{DeviceStencil, StencilNumbers, StencilOffsets};
 use crate::gpu::{Buffer, Gpu};
 use crate::precision::{MATRIX, check_lost, check_lost_in_f32, is_narrower};
@@ -32,7 +32,7 @@ fn couplings<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>) -> Result<[f64; 3]> {
     let blocks = rows.div_ceil(BLOCK).min(MAX_BLOCKS);
     let parts = gpu.allocate::<f64>(3 * blocks)?;
     let arguments: [&dyn Argument; 5] =
-        [&(cells as i64), &a.shape(), &StencilOffsets::new(&a.pattern), &a.values.view(), &parts.view()];
+        [&(cells as i64), &a.shape(), &StencilNumbers::new(&a.pattern), &a.values.view(), &parts.view()];
     gpu.launch_blocks(kernel::<T>(gpu, "stencil_couplings")?, blocks, &arguments)?;
     let parts = gpu.fetch(&parts)?;
     Ok(std::array::from_fn(|axis| parts[axis..].iter().step_by(3).sum::<f64>() / rows.max(1) as f64))
@@ -233,23 +233,102 @@ pub(super) fn stored<T: Scalar, S: Number>(
         gpu.copy(values, &mut stored);
         return Ok(Arc::new(stored));
     }
-    let single = S::PRECISION == Precision::F32;
-    let check = move |lost: &[u64]| match single {
-        true => check_lost_in_f32(what, entries, [lost[0], lost[1], lost[2]]),
-        false => check_lost::<S>(what, may_vanish, entries, (lost[0], lost[1])),
-    };
-    // Counts, which are the same numbers as i64.
-    let lost = checks.add(3, move |lost| refuse(check(lost)))?.view().erased(3);
+    let lost = counts::<S>(checks, refuse, entries, (what, may_vanish))?;
     let (n, format) = (values.len() as i64, tag::<S>());
     let arguments: [&dyn Argument; 5] = [&n, &values.view(), &format, &stored.view(), &lost];
     gpu.launch(kernel::<T>(gpu, "store_counting")?, values.len().min(MAX_BLOCKS * BLOCK), &arguments)?;
-    if let (Some(stencil), true) = (stencil, single && what == MATRIX) {
-        let (rows, shape) = (stencil.pattern.scalar_rows(), stencil.shape());
-        let listed = StencilOffsets::new(&stencil.pattern);
-        let arguments: [&dyn Argument; 6] = [&(rows as i64), &shape, &listed, &values.view(), &stored.view(), &lost];
-        gpu.launch(gpu.kernel("stencil_rows_lost")?, rows.min(MAX_BLOCKS * BLOCK), &arguments)?;
+    if let Some(stencil) = stencil.filter(|_| S::PRECISION == Precision::F32 && what == MATRIX) {
+        count_lost_rows(gpu, stencil, &stored, lost)?;
     }
     Ok(Arc::new(stored))
+}
+
+/// Counters of lost values, for an error by `refuse`. They are the same numbers as i64.
+fn counts<'a, S: Number>(
+    checks: &'a mut DeferredChecks,
+    refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
+    entries: usize,
+    (what, may_vanish): (&'static str, bool),
+) -> Result<View<'a>> {
+    let check = move |lost: &[u64]| match S::PRECISION {
+        Precision::F32 => check_lost_in_f32(what, entries, [lost[0], lost[1], lost[2]]),
+        _ => check_lost::<S>(what, may_vanish, entries, (lost[0], lost[1])),
+    };
+    Ok(checks.add(3, move |lost| refuse(check(lost)))?.view().erased(3))
+}
+
+/// Counts the rows of which f32 keeps nothing.
+fn count_lost_rows<T: Scalar, S: Number>(
+    gpu: &Gpu,
+    a: &DeviceStencil<T>,
+    stored: &Buffer<S>,
+    lost: View<'_>,
+) -> Result<()> {
+    let (rows, shape, listed) = (a.pattern.scalar_rows(), a.shape(), StencilOffsets::new(&a.pattern));
+    let arguments: [&dyn Argument; 6] = [&(rows as i64), &shape, &listed, &a.values.view(), &stored.view(), &lost];
+    gpu.launch(gpu.kernel("stencil_rows_lost")?, rows.min(MAX_BLOCKS * BLOCK), &arguments)
+}
+
+/// A stencil or transfer in a narrower format with rows and columns multiplied, as [`scaled`] and then [`stored`], in one pass.
+pub(super) fn stored_scaled<T: Scalar, S: Number>(
+    gpu: &Gpu,
+    a: &GpuMatrix<T>,
+    (left, right): (By<'_>, By<'_>),
+    checks: &mut DeferredChecks,
+    refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
+    (what, may_vanish): (&'static str, bool),
+) -> Result<GpuMatrix<S>> {
+    let format = tag::<S>();
+    match a {
+        GpuMatrix::Stencil(a) => {
+            let lost = counts::<S>(checks, refuse, a.pattern.entries(), (what, may_vanish))?;
+            let padded = a.pitch != a.pattern.grid.dims[0];
+            let values = if padded { gpu.zeroed::<S>(a.values.len())? } else { gpu.allocate::<S>(a.values.len())? };
+            let (cells, numbers) = (a.pattern.grid.cells(), StencilNumbers::new(&a.pattern));
+            let ((left, over_left), (right, over_right)) = (left.parts(), right.parts());
+            let arguments: [&dyn Argument; 11] = [
+                &(cells as i64),
+                &a.shape(),
+                &numbers,
+                &left,
+                &over_left,
+                &right,
+                &over_right,
+                &a.values.view(),
+                &format,
+                &values.view(),
+                &lost,
+            ];
+            gpu.launch(kernel::<T>(gpu, "store_scaled_stencil")?, cells.min(MAX_BLOCKS * BLOCK), &arguments)?;
+            if S::PRECISION == Precision::F32 && what == MATRIX {
+                count_lost_rows(gpu, a, &values, lost)?;
+            }
+            let (pattern, pitch) = (Arc::clone(&a.pattern), a.pitch);
+            Ok(GpuMatrix::Stencil(DeviceStencil { pattern, pitch, values: Arc::new(values) }))
+        }
+        GpuMatrix::Transfer(p) => {
+            let lost = counts::<S>(checks, refuse, p.pattern.entries(), (what, may_vanish))?;
+            let values = gpu.allocate::<S>(p.values.len())?;
+            let (fine, coarse) = if p.transposed { (right, left) } else { (left, right) };
+            let ((fine, over_fine), (coarse, over_coarse)) = (fine.parts(), coarse.parts());
+            let arguments: [&dyn Argument; 9] = [
+                &p.shape(),
+                &fine,
+                &over_fine,
+                &coarse,
+                &over_coarse,
+                &p.values.view(),
+                &format,
+                &values.view(),
+                &lost,
+            ];
+            let rows = p.pattern.grids.coarse.cells() * p.pattern.block;
+            gpu.launch(kernel::<T>(gpu, "store_scaled_transfer")?, rows.min(MAX_BLOCKS * BLOCK), &arguments)?;
+            let (pattern, transposed) = (Arc::clone(&p.pattern), p.transposed);
+            Ok(GpuMatrix::Transfer(DeviceTransfer { pattern, transposed, values: Arc::new(values) }))
+        }
+        GpuMatrix::Rows(_) => fail!(Internal, "a matrix in rows came to the storage of grids"),
+    }
 }
 
 #[cfg(test)]

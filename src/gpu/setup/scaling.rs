@@ -7,7 +7,7 @@ use crate::backend::Backend;
 use crate::backend::setup::Scaled;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
-use crate::gpu::stencil::{DeviceStencil, StencilOffsets};
+use crate::gpu::stencil::{DeviceStencil, StencilNumbers};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::precision::{
     FAR_ABOVE, MATRIX, beyond_range, check_lost, check_lost_in_f32, is_narrower, lift_of, middle_of, not_by_diagonal,
@@ -140,7 +140,7 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&GpuMatrix<T>], measure: Measure, l1
 fn largest_of_stencil<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>, s: &Slice<f64>, seen: &Slice<u64>) -> Result<()> {
     let cells = a.pattern.grid.cells();
     let arguments: [&dyn Argument; 6] =
-        [&(cells as i64), &a.shape(), &StencilOffsets::new(&a.pattern), &s.view(), &a.values.view(), &seen.view()];
+        [&(cells as i64), &a.shape(), &StencilNumbers::new(&a.pattern), &s.view(), &a.values.view(), &seen.view()];
     let kernel = gpu.kernel(&format!("largest_scaled_stencil_{}", T::PRECISION.name()))?;
     gpu.launch(kernel, cells.min(MAX_BLOCKS * BLOCK), &arguments)
 }

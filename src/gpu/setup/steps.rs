@@ -22,6 +22,7 @@ use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
 use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
+use crate::precision::is_narrower;
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Block, SharedCsr};
 use crate::sync::lock;
@@ -342,6 +343,11 @@ impl Setup for Gpu {
         let refuse = move |result| at_level(level, result);
         let GpuMatrix::Rows(in_rows) = a else {
             let scaled = match rounding {
+                Rounding::Nearest(By::One, By::One) => a.clone(),
+                Rounding::Nearest(rows, columns) if is_narrower::<T, S>() => {
+                    let (by, checks) = ((factor(rows), factor(columns)), &mut lock(checks.lock()));
+                    return grid_levels::stored_scaled(self, a, by, checks, refuse, (what, may_vanish));
+                }
                 Rounding::Nearest(rows, columns) => self.scaled(a, rows, columns)?,
                 Rounding::RowSums(_) => {
                     return fail!(
@@ -488,10 +494,10 @@ impl Store<Gpu> for Gpu {
         a: GpuMatrix<S>,
         inverse: Buffer<S>,
         colouring: Option<DeviceColouring>,
-        _: bool,
+        shared: bool,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
         match a {
-            GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse),
+            GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse, shared),
             a => to.coloured(&a, &inverse, colouring),
         }
     }
