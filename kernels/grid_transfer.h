@@ -60,10 +60,11 @@ DEVICE int number_of(const TransferShape &g, int dx, int dy, int dz) {
     return step_number(g, 0, dx) + steps_along(g, 0) * (step_number(g, 1, dy) + steps_along(g, 1) * step_number(g, 2, dz));
 }
 
-// The place of a cell in a grid.
+// The place of a cell in a grid, whose cells have numbers of 31 bits.
 DEVICE void point_of(const i32 *dims, i64 cell, int *at) {
-    const i64 line = cell / dims[0];
-    at[0] = static_cast<int>(cell - line * dims[0]);
-    at[1] = static_cast<int>(line % dims[1]);
-    at[2] = static_cast<int>(line / dims[1]);
+    const u32 number = static_cast<u32>(cell), nx = static_cast<u32>(dims[0]), ny = static_cast<u32>(dims[1]);
+    const u32 line = number / nx, plane = line / ny;
+    at[0] = static_cast<int>(number - line * nx);
+    at[1] = static_cast<int>(line - plane * ny);
+    at[2] = static_cast<int>(plane);
 }

@@ -239,4 +239,7 @@ struct Neighbours {
 };
 
 // Where the value of a cell is in an array.
-DEVICE i64 place_of(const StencilShape &g, i64 cell) { return cell / g.dims[0] * g.pitch + cell % g.dims[0]; }
+DEVICE i64 place_of(const StencilShape &g, i64 cell) {
+    const u32 number = static_cast<u32>(cell), nx = static_cast<u32>(g.dims[0]), line = number / nx;
+    return static_cast<i64>(line) * g.pitch + (number - line * nx);
+}

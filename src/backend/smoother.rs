@@ -70,6 +70,18 @@ pub trait Colours<B: Backend, V: Number>: Send + Sync {
         x: &mut B::Slice<V>,
         scratch: &mut B::Buffer<V>,
     ) -> Result<()>;
+    /// The same where x is zero: what couples with rows that are solved later need not be read.
+    fn pass_from_zero(
+        &self,
+        backend: &B,
+        count: usize,
+        backward: bool,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut B::Buffer<V>,
+    ) -> Result<()> {
+        self.pass(backend, count, backward, b, x, scratch)
+    }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
 }

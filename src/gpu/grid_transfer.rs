@@ -92,6 +92,8 @@ pub(super) struct GridTransferProduct {
     shape: TransferShape,
     /// Rows and columns.
     size: (usize, usize),
+    /// Threads: one for each row, or for interpolation from coarse cells to the fine ones around them one for each column.
+    threads: usize,
     steps: usize,
     weights: Values,
 }
@@ -103,8 +105,14 @@ impl GridTransferProduct {
         matrix: &DeviceTransfer<S>,
         precisions: Precisions,
     ) -> Result<GridTransferProduct> {
-        let (pattern, name) =
-            (&*matrix.pattern, if matrix.transposed { "grid_restriction" } else { "grid_interpolation" });
+        let pattern = &*matrix.pattern;
+        let by_boxes = pattern.low < 0 && pattern.grids.axes == [true; 3];
+        let name = match (matrix.transposed, by_boxes) {
+            (true, false) => "grid_restriction",
+            (true, true) => "grid_restriction_box",
+            (false, false) => "grid_interpolation",
+            (false, true) => "grid_interpolation_box",
+        };
         let [storage, sums] = [precisions.storage, precisions.sums].map(Precision::name);
         let [fine, coarse] = [pattern.grids.fine, pattern.grids.coarse].map(|grid| grid.cells() * pattern.block);
         Ok(GridTransferProduct {
@@ -113,6 +121,7 @@ impl GridTransferProduct {
             kernel: gpu.kernel(&format!("{name}_{storage}_{sums}"))?,
             shape: matrix.shape(),
             size: if matrix.transposed { (coarse, fine) } else { (fine, coarse) },
+            threads: if matrix.transposed || by_boxes { coarse } else { fine },
             steps: pattern.steps.len(),
             weights: Arc::clone(&matrix.values).into(),
         })
@@ -133,11 +142,11 @@ impl Product for GridTransferProduct {
     }
 
     fn blocks(&self, _: &Epilogue<'_>) -> usize {
-        self.size.0.div_ceil(BLOCK)
+        self.threads.div_ceil(BLOCK)
     }
 
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
-        let (rows, weights, format) = (self.size.0 as i64, self.weights.view(), self.precisions.vector as i32);
+        let (rows, weights, format) = (self.threads as i64, self.weights.view(), self.precisions.vector as i32);
         let blocks = self.blocks(epilogue);
         self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &self.shape, &weights, &format, &x, epilogue])
     }

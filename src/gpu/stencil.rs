@@ -45,6 +45,20 @@ impl StencilShape {
         StencilShape { aligned: i32::from(whole), ..self }
     }
 
+    /// The same with some of the lines, by their steps along y and z.
+    pub fn with_lines(self, is_kept: impl Fn([i8; 2]) -> bool) -> StencilShape {
+        let mut shape = StencilShape { lines: 0, ..self };
+        for l in 0..self.lines as usize {
+            if is_kept([self.dy[l] as i8, self.dz[l] as i8]) {
+                let to = shape.lines as usize;
+                (shape.dy[to], shape.dz[to]) = (self.dy[l], self.dz[l]);
+                shape.number.copy_within(3 * l..3 * l + 3, 3 * to);
+                shape.lines += 1;
+            }
+        }
+        shape
+    }
+
     /// That of a stencil whose lines have so many elements.
     fn new(stencil: &Stencil, pitch: usize) -> StencilShape {
         let grid = &stencil.grid;

@@ -110,19 +110,29 @@ impl<S: Number> StencilSweep<S> {
         if grid.is_odd_ring(0) && grid.dims[0] > 1 { &[0, 2, 1] } else { &[0, 1] }
     }
 
+    /// The stencil for the lines of a colour. In a pass from zero, lines that are solved later are left out.
+    fn shape_for(&self, colour: usize, backward: bool, from_zero: bool) -> StencilShape {
+        let is_later = |other: usize| if backward { other < colour } else { other > colour };
+        match from_zero {
+            true => self.shape.with_lines(|to| !self.colours.at_step(&self.pattern, colour, to).is_some_and(is_later)),
+            false => self.shape,
+        }
+    }
+
     fn sweep_lines<V: Number>(
         &self,
-        (colour, even_only, backward): (usize, bool, bool),
+        (colour, even_only, backward, from_zero): (usize, bool, bool, bool),
         threads: usize,
         b: &Slice<V>,
         x: &mut Slice<V>,
     ) -> Result<()> {
         let all = EveryOther { start: 0, count: self.pattern.grid.dims[0] };
         let cells = ColourCells::new(&self.pattern, self.colours, colour, all);
+        let shape = self.shape_for(colour, backward, from_zero);
         let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
         let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
         let (b, x) = (b.view(), x.view());
-        let shape = self.shape.with(x, self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
+        let shape = shape.with(x, self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
         self.gpu.launch(
             self.kernel,
             cells.lines() * threads,
@@ -132,12 +142,13 @@ impl<S: Number> StencilSweep<S> {
 
     fn sweep_cells<V: Number>(
         &self,
-        (colour, class, backward): (usize, usize, bool),
+        (colour, class, backward, from_zero): (usize, usize, bool, bool),
         b: &Slice<V>,
         x: &mut Slice<V>,
     ) -> Result<()> {
         let along_x = EveryOther::new(self.pattern.grid.dims[0], class, self.classes().len() > 2);
         let cells = ColourCells::new(&self.pattern, self.colours, colour, along_x);
+        let shape = self.shape_for(colour, backward, from_zero);
         let (whole, backward) = (i32::from(self.is_whole()), i32::from(backward));
         let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
         let (b, x) = (b.view(), x.view());
@@ -145,11 +156,31 @@ impl<S: Number> StencilSweep<S> {
         if threads == 0 {
             return Ok(());
         }
-        self.gpu.launch(
-            self.kernel,
-            threads,
-            &[&self.shape, &cells, &whole, &backward, &values, &inverse, &format, &b, &x],
-        )
+        self.gpu.launch(self.kernel, threads, &[&shape, &cells, &whole, &backward, &values, &inverse, &format, &b, &x])
+    }
+
+    /// A pass, as [`Colours::pass`].
+    fn run<V: Number>(
+        &self,
+        (count, backward, from_zero): (usize, bool, bool),
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+    ) -> Result<()> {
+        let in_order = |k: usize, n: usize| if backward { n - 1 - k } else { k };
+        if let Some(threads) = self.threads {
+            let lines = count.div_ceil(2);
+            for k in 0..lines {
+                let colour = in_order(k, lines);
+                self.sweep_lines((colour, 2 * colour + 1 == count, backward, from_zero), threads, b, x)?;
+            }
+            return Ok(());
+        }
+        let classes = self.classes();
+        for k in 0..count {
+            let k = in_order(k, count);
+            self.sweep_cells((k / classes.len(), classes[k % classes.len()], backward, from_zero), b, x)?;
+        }
+        Ok(())
     }
 }
 
@@ -176,21 +207,20 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
         _: &mut Buffer<V>,
     ) -> Result<()> {
         gpu.failed()?;
-        let in_order = |k: usize, n: usize| if backward { n - 1 - k } else { k };
-        if let Some(threads) = self.threads {
-            let lines = count.div_ceil(2);
-            for k in 0..lines {
-                let colour = in_order(k, lines);
-                self.sweep_lines((colour, 2 * colour + 1 == count, backward), threads, b, x)?;
-            }
-            return Ok(());
-        }
-        let classes = self.classes();
-        for k in 0..count {
-            let k = in_order(k, count);
-            self.sweep_cells((k / classes.len(), classes[k % classes.len()], backward), b, x)?;
-        }
-        Ok(())
+        self.run((count, backward, false), b, x)
+    }
+
+    fn pass_from_zero(
+        &self,
+        gpu: &Gpu,
+        count: usize,
+        backward: bool,
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+        _: &mut Buffer<V>,
+    ) -> Result<()> {
+        gpu.failed()?;
+        self.run((count, backward, true), b, x)
     }
 
     fn bytes(&self) -> usize {

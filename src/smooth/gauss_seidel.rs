@@ -48,18 +48,22 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
         if sweep.zero_guess {
             backend.fill(V::ZERO, x);
         }
-        let count = self.colours.count();
-        let mut pass =
-            |count: usize, backward: bool| self.colours.pass(backend, count, backward, b, x, &mut scratch[0]);
-        match self.direction {
-            Direction::Forward => pass(count, sweep.adjoint),
-            Direction::Backward => pass(count, !sweep.adjoint),
-            Direction::Symmetric => {
-                pass(count, false)?;
-                // Where the last colour has just been solved for exactly, a second time would change nothing.
-                pass(if self.colours.solves_exactly() { count.saturating_sub(1) } else { count }, true)
-            }
+        let (count, scratch) = (self.colours.count(), &mut scratch[0]);
+        let backward = match self.direction {
+            Direction::Forward => sweep.adjoint,
+            Direction::Backward => !sweep.adjoint,
+            Direction::Symmetric => false,
+        };
+        match sweep.zero_guess {
+            true => self.colours.pass_from_zero(backend, count, backward, b, x, scratch)?,
+            false => self.colours.pass(backend, count, backward, b, x, scratch)?,
         }
+        if self.direction == Direction::Symmetric {
+            // Where the last colour has just been solved for exactly, a second time would change nothing.
+            let count = if self.colours.solves_exactly() { count.saturating_sub(1) } else { count };
+            self.colours.pass(backend, count, true, b, x, scratch)?;
+        }
+        Ok(())
     }
 
     fn is_symmetric(&self) -> bool {

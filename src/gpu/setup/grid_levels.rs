@@ -117,8 +117,8 @@ impl<T: Scalar> Interpolation<Gpu, T> for GridInterpolation {
 }
 
 /// The kernel of Galerkin products by planes of cells. None for constant transfers, for rings of an odd number of cells that are coarsened, and for rings
-/// in which both directions lead to the same coarse cell.
-fn box_kernel(pattern: &TransferPattern) -> Option<&'static str> {
+/// in which both directions lead to the same coarse cell; none for semicoarsening in f32, either.
+fn box_kernel<T: Scalar>(pattern: &TransferPattern) -> Option<&'static str> {
     let grids = &pattern.grids;
     let is_regular = |axis: usize| {
         let even = !grids.axes[axis] || grids.fine.dims[axis].is_multiple_of(2);
@@ -130,7 +130,8 @@ fn box_kernel(pattern: &TransferPattern) -> Option<&'static str> {
         [false, true, _] => "stencil_galerkin_y",
         [false, false, _] => "stencil_galerkin_same",
     };
-    (pattern.low < 0 && (0..3).all(is_regular)).then_some(name)
+    let exists = T::PRECISION == Precision::F64 || grids.axes[0] && grids.axes[1];
+    (exists && pattern.low < 0 && (0..3).all(is_regular)).then_some(name)
 }
 
 /// R A P, with ones for zeros on the diagonal. R has the pattern of Pᵀ.
@@ -143,7 +144,7 @@ pub(super) fn product<T: Scalar>(
     let pattern = p.pattern.coarse_stencil(&a.pattern)?;
     let coarse = DeviceStencil::zeroed(gpu, Arc::new(pattern))?;
     let (of_a, of_coarse) = (StencilNumbers::new(&a.pattern), StencilNumbers::new(&coarse.pattern));
-    if let Some(name) = box_kernel(&p.pattern) {
+    if let Some(name) = box_kernel::<T>(&p.pattern) {
         let arguments: [&dyn Argument; 9] = [
             &p.shape(),
             &a.shape(),

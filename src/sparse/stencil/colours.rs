@@ -63,6 +63,19 @@ impl LineColours {
         class(y, ny, self.odd[0]) + self.along(stencil, 1) * class(z, nz, self.odd[1])
     }
 
+    /// The colour of the lines at this step along y and z from those of a colour; none where that differs from line to line.
+    pub fn at_step(&self, stencil: &Stencil, colour: usize, [dy, dz]: [i8; 2]) -> Option<usize> {
+        if self.odd != [false; 2] {
+            return None;
+        }
+        if self.two {
+            return Some((colour + usize::from(dy != 0) + usize::from(dz != 0)) % 2);
+        }
+        let classes = self.along(stencil, 1);
+        let [y, z] = [colour % classes + usize::from(dy != 0), colour / classes + usize::from(dz != 0)];
+        Some(y % 2 + classes * (z % 2))
+    }
+
     /// The lines of a colour along y and z, where there are more than two colours.
     pub fn lines(&self, stencil: &Stencil, colour: usize) -> [EveryOther; 2] {
         let classes = self.along(stencil, 1);
@@ -103,6 +116,8 @@ mod tests {
                     if let (Some(y), Some(z)) = (stencil.grid.step(1, y, offset[1]), stencil.grid.step(2, z, offset[2]))
                     {
                         let to = y + dims[1] * z;
+                        let step = colours.at_step(&stencil, of[line], [offset[1], offset[2]]);
+                        assert!(step.is_none_or(|colour| colour == of[to]), "{dims:?} {line} {to}");
                         assert!(to == line || of[to] != of[line], "{dims:?} {line} {to}");
                     }
                 }
