@@ -400,7 +400,7 @@ DEVICE void store_scaled_transfer(const TransferShape &g, const Powers &fine, co
     add_counts(too_large, vanished, counts);
 }
 
-#define STORE_SCALED(T) \
+#define STORE_SCALED_ON_GRIDS(T) \
     KERNEL(store_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> left, i32 over_left, In<f64> right, i32 over_right, \
            In<T> values, i32 format, Any out, Out<i64> counts) { \
         const Powers rows{left, over_left}, columns{right, over_right}; \
@@ -423,7 +423,7 @@ DEVICE void store_scaled_transfer(const TransferShape &g, const Powers &fine, co
             store_scaled_transfer<T, bf16>(g, rows, columns, values, out.out<bf16>(), counts); \
         } \
     }
-FOR_SETUP(STORE_SCALED)
+FOR_SETUP(STORE_SCALED_ON_GRIDS)
 
 // Adds to counts[2] the scalar rows of which all entries are too small in f32. Without any such entry, which counts[1]
 // tells, there is nothing to do.
