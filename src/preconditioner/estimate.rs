@@ -206,7 +206,8 @@ impl Estimate<'_> {
         let cut = small.cut - large.cut;
         let slope = if cut > 0.0 { ((many - few) / cut).clamp(0.0, REACH * many) } else { 0.0 };
         let growth = if large.has_long { large.growth(few, many) } else { 1.0 };
-        Ok(((DEVICE_MARGIN + large.doubt()) * (many * growth).max(many + slope * large.cut)) as usize)
+        let inward = (large.cut - large.shorter_rows()).max(0.0);
+        Ok(((DEVICE_MARGIN + large.doubt()) * (many * growth).max(many + slope * inward)) as usize)
     }
 
     /// Peak device memory of the set-up of a sample.
@@ -227,6 +228,12 @@ impl Sample {
     /// Ratio of the memory of the matrix to that of the sample. With several kinds of rows, some have few entries and some many.
     fn scale(&self) -> f64 {
         if self.pieces == 1 { self.by_entries } else { self.by_entries.max(self.by_rows) }
+    }
+
+    /// The share of entries by which rows of the matrix are shorter than those of the sample, as at boundaries that the matrix has of its own;
+    /// negative where they are longer. What a sample lacks at its boundary, the matrix lacks there.
+    fn shorter_rows(&self) -> f64 {
+        if self.pieces == 1 { 1.0 - self.by_entries / self.by_rows } else { 0.0 }
     }
 
     /// Added to the margin on a GPU: for rows that the sample lacks or has too many of, and for formats.

@@ -147,8 +147,10 @@ impl Direct {
             return Ok(Some(Status::Success));
         }
         let is_first = report.history.is_empty();
+        let mut of_guess = 1.0;
         if guess == Guess::Given && is_first {
             let residual = factor.residual(&self.b, &self.x);
+            of_guess = residual;
             if residual <= relative {
                 (report.converged, report.true_residual) = (true, residual);
                 report.history.push(residual);
@@ -173,6 +175,19 @@ impl Direct {
         report.converged = residual <= relative || residual * solution.norm_b <= absolute;
         if !report.converged && report.true_residual <= residual {
             return Ok(None);
+        }
+        if !report.converged && residual > 1.0 {
+            if !is_first {
+                return Ok(None);
+            }
+            // The guess is better: zero, or what is still in the memory of the caller.
+            self.x.fill(0.0);
+            report.true_residual = of_guess;
+            return fail!(
+                Breakdown,
+                "the matrix is singular to rounding: the solution by its factors has a relative residual of {residual:.3e}; a \
+                 consistent system is solved by a Krylov method, with solver.null_space where its null space is known"
+            );
         }
         report.true_residual = residual;
         if report.converged {
@@ -200,13 +215,13 @@ impl Direct {
                 *to = x.to_f64();
             }
         }
-        let status = self.solve(guess, tolerances, report)?;
-        if status.is_some() {
+        let end = self.solve(guess, tolerances, report);
+        if writes(&end, guess) {
             for (to, x) in x.iter_mut().zip(&self.x) {
                 *to = T::from_f64(*x);
             }
         }
-        Ok(status)
+        end
     }
 
     /// The same for vectors in device memory, which are copied to the host and back.
@@ -234,9 +249,9 @@ impl Direct {
                 }
             }
         }
-        let status = self.solve(guess, tolerances, report)?;
+        let end = self.solve(guess, tolerances, report);
         match Gpu::any_mut(x) {
-            _ if status.is_none() => {}
+            _ if !writes(&end, guess) => {}
             AnyMut::F64(x) => gpu.write(&self.x, x)?,
             AnyMut::F32(x) => {
                 self.single.iter_mut().zip(&self.x).for_each(|(to, x)| *to = *x as f32);
@@ -244,7 +259,15 @@ impl Direct {
             }
         }
         gpu.end_call()?;
-        Ok(status)
+        end
+    }
+}
+
+/// Whether x of the caller becomes that of a solve with this end.
+fn writes(end: &Result<Option<Status>>, guess: Guess) -> bool {
+    match end {
+        Ok(status) => status.is_some(),
+        Err(error) => error.status == Status::Breakdown && guess == Guess::Zero,
     }
 }
 

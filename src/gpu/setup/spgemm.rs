@@ -40,6 +40,10 @@ pub(super) const MAX_MERGE_BLOCKS: usize = 1 << 16;
 const MIN_LONG_BLOCKS: usize = 64;
 const MAX_BITMAP_BYTES: usize = 32 << 20;
 
+/// Where merging leaves at most one row in so many, these are computed in global memory, as rows that exceed every hash table are: tables
+/// would take memory for all rows. Large matrices have a few such rows where a part of them has none.
+const FEW_ROWS: usize = 1024;
+
 /// The product A B, columns ascending in each row.
 pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
     Ok(Product::new(gpu, a, Right::of(b)).sorted(false)?.0)
@@ -156,14 +160,23 @@ impl<'a, T: Number> Product<'a, T> {
             let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(COUNTERS)?);
             self.count_merged(method, &counts, &masks, &words, &list)?;
             let offsets = gpu.offsets_with(&counts, words.subslice(TOTAL, 1))?;
-            let words = gpu.fetch(&words)?;
-            let left = outcome(&words).too_long;
-            if left == 0 {
-                drop((counts, list));
-                let total = words[TOTAL] as usize;
+            let found = gpu.fetch(&words)?;
+            let left = outcome(&found).too_long;
+            if left <= rows / FEW_ROWS {
+                let (mut offsets, mut total) = (offsets, found[TOTAL] as usize);
+                if left > 0 {
+                    (offsets, total) = self.count_long(&list, left, &counts, &words)?;
+                }
+                drop(counts);
                 let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
-                self.merge(method, &masks, &Output { offsets: &offsets, columns: &columns, values: &values, fill })?;
-                return Ok(self.finished(offsets, columns, values, (method, false)));
+                let to = Output { offsets: &offsets, columns: &columns, values: &values, fill };
+                self.merge(method, &masks, &to)?;
+                drop(masks);
+                if left > 0 {
+                    self.pattern_of_long(&list, left, &to)?;
+                    self.numeric_long(&list, &to)?;
+                }
+                return Ok(self.finished(offsets, columns, values, (method, left > 0)));
             }
             rest = Some(list);
             with = Method::Table(LARGE_TABLES[0]);
@@ -184,12 +197,7 @@ impl<'a, T: Number> Product<'a, T> {
         let UnsortedRows { begins, ends, columns: from, values: found_values, counts, words, too_long } = found;
         let has_long = outcome.too_long > 0;
         if has_long {
-            let (width, blocks, bits) = self.bitmaps(outcome.too_long)?;
-            let [a, b, c, d, e] = &self.factors;
-            let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
-            gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
-            offsets = gpu.offsets_with(&counts, words.subslice(TOTAL, 1))?;
-            total = gpu.fetch(&words)?[TOTAL] as usize;
+            (offsets, total) = self.count_long(&too_long, outcome.too_long, &counts, &words)?;
         }
         drop(counts);
         let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total * self.block.len())?);
@@ -214,11 +222,7 @@ impl<'a, T: Number> Product<'a, T> {
         })?;
         drop((begins, ends, from, found_values));
         if has_long {
-            let (width, blocks, bits) = self.bitmaps(outcome.too_long)?;
-            let [a, b, c, d, e] = &self.factors;
-            let (list, offsets, columns, bits) = (too_long.view(), offsets.view(), columns.view(), bits.view());
-            let arguments: [&dyn Argument; 10] = [&list, a, b, c, d, e, &offsets, &columns, &width, &bits];
-            gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
+            self.pattern_of_long(&too_long, outcome.too_long, &to)?;
         }
         if !self.is_scalar() {
             if self.by_lists { self.values_of_blocks(&to)? } else { self.numeric_of_blocks(&to)? }
@@ -226,6 +230,32 @@ impl<'a, T: Number> Product<'a, T> {
             self.numeric_long(&too_long, &to)?;
         }
         Ok(self.finished(offsets, columns, values, (method, has_long)))
+    }
+
+    /// Counts the columns of the rows of a list, of which there are so many, in global memory. Returns the row offsets with them, and the
+    /// number of all entries. Waits for the device.
+    fn count_long(
+        &self,
+        list: &Slice<i32>,
+        rows: usize,
+        counts: &Slice<i32>,
+        words: &Slice<i64>,
+    ) -> Result<(Buffer<i64>, usize)> {
+        let (width, blocks, bits) = self.bitmaps(rows)?;
+        let [a, b, c, d, e] = &self.factors;
+        let arguments: [&dyn Argument; 9] = [&list.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
+        self.gpu.launch_blocks(self.gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
+        let offsets = self.gpu.offsets_with(counts, words.subslice(TOTAL, 1))?;
+        Ok((offsets, self.gpu.fetch(words)?[TOTAL] as usize))
+    }
+
+    /// Writes the columns of these rows.
+    fn pattern_of_long(&self, list: &Slice<i32>, rows: usize, to: &Output<'_, T>) -> Result<()> {
+        let (width, blocks, bits) = self.bitmaps(rows)?;
+        let [a, b, c, d, e] = &self.factors;
+        let (list, offsets, columns, bits) = (list.view(), to.offsets.view(), to.columns.view(), bits.view());
+        let arguments: [&dyn Argument; 10] = [&list, a, b, c, d, e, &offsets, &columns, &width, &bits];
+        self.gpu.launch_blocks(self.gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)
     }
 
     fn finished(

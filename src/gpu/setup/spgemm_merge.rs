@@ -123,6 +123,14 @@ mod tests {
             let expected = host::multiply(&a.view(), &b.view()).unwrap();
             let got = c.fetch(&gpu).unwrap();
             assert_eq!((got.offsets, got.columns), (expected.offsets, expected.columns));
+            // Few among many, which tables would take memory for.
+            let n = 2100;
+            let length = |i: usize| if [5, 1900].contains(&i) { 12 } else { 3 };
+            let entries = (0..n).flat_map(|i| (0..length(i)).map(move |k| (i, (i + 7 * k) % n, 1.0 + (k % 5) as f64)));
+            let a = Csr::from_triplets(n, n, &entries.collect::<Vec<_>>()).unwrap();
+            let b = ascending(n, 700, 3, 8);
+            assert_eq!(method_of(&gpu, &a, &b), Method::Merge(0));
+            same_as_the_host(&gpu, &a, &b, "few rows that are left over");
             // One row alone, of few entries.
             let few: Vec<_> = (0..8).map(|k| (3, k, 1.0)).chain((4..300).map(|i| (i, i, 2.0))).collect();
             let single: Vec<_> = (0..300).map(|i| (i, i / 3, 0.5)).collect();
