@@ -108,9 +108,10 @@ impl Symmetry {
 /// Rows of a sample for a mean over a matrix.
 const SAMPLE: usize = 1 << 16;
 
-/// Number of sampled rows, and their distance.
+/// Number of sampled rows, and their distance. It is odd: on a grid whose lines have a power of two of points, an even one may find
+/// the same place in every line.
 pub fn sample(rows: usize) -> (usize, usize) {
-    let step = rows.div_ceil(SAMPLE).max(1);
+    let step = rows.div_ceil(SAMPLE) | 1;
     (rows.div_ceil(step), step)
 }
 
@@ -165,4 +166,20 @@ pub fn strong_axes(
     let couplings = couplings()?;
     let strongest = (0..3).filter(|axis| possible(*axis)).map(|axis| couplings[axis]).fold(0.0, f64::max);
     Ok(std::array::from_fn(|axis| possible(axis) && couplings[axis] >= threshold * strongest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_all_places_of_a_line() {
+        for n in [32, 64, 128, 256] {
+            let (count, step) = sample(n * n * n);
+            assert!(count <= SAMPLE && (count - 1) * step < n * n * n);
+            let found: std::collections::BTreeSet<usize> = (0..count).map(|k| k * step % n).collect();
+            assert_eq!(found.len(), n);
+        }
+        assert_eq!((sample(0), sample(7)), ((0, 1), (7, 1)));
+    }
 }
