@@ -130,7 +130,7 @@ module terrace
   ! The table of functions of include/terrace.h.
   type, bind(c), public :: terrace_communicator
     type(c_ptr) :: user
-    type(c_funptr) :: rank, size, send, receive, wait_all, all_reduce, all_gather, barrier, duplicate, revoke, free
+    type(c_funptr) :: rank, size, send, receive, wait_all, all_reduce, all_gather, barrier, duplicate, revoke, free, timeout
   end type
 
   abstract interface

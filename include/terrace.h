@@ -364,13 +364,18 @@ typedef int32_t (*terrace_duplicate_callback)(void *user, void *copy);
 typedef void (*terrace_end_callback)(void *user);
 
 /**
+ * Lets each later wait of this rank take at most so many seconds; 0 is without end.
+ */
+typedef int32_t (*terrace_timeout_callback)(void *user, double seconds);
+
+/**
  * Communication of the ranks of a program, as a table of functions. `include/terrace_mpi.h` fills it for an MPI communicator,
  * `terrace_threads_communicator` for the threads of one process. Each function gets `user`. Where a function returns a number other than 0,
  * the call of the library fails with `TERRACE_ERROR_CALLBACK`, and the communicator is of no more use; nothing is aborted.
  *
  * The functions are called on the thread that called the library; with a context of several threads, those of set-up on one of these, while
  * the caller waits. No two are called at a time, but for `free`. `send`, `receive` and `wait_all` concern two ranks; messages
- * between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke` and `free` are
+ * between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke`, `timeout` and `free` are
  * collective: every rank calls them, in the same order.
  */
 typedef struct {
@@ -423,6 +428,11 @@ typedef struct {
      * Frees what `user` leads to.
      */
     terrace_end_callback free;
+    /**
+     * Called before set-up and solves with the seconds of the option `comm.timeout`: what takes longer then fails, on this rank and on the
+     * others. NULL where that cannot be done; the option is then refused.
+     */
+    terrace_timeout_callback timeout;
 } terrace_communicator;
 
 /**
@@ -1016,7 +1026,7 @@ terrace_status terrace_threads_communicator(int32_t size,
  * - `context`: not NULL. On a GPU the host sets up, and the device solves; ranks may share a device.
  * - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
  *
- * Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
+ * Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke` and `timeout`),
  * `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
  * thread at a time for each context.
  */

@@ -28,10 +28,11 @@
 #define TERRACE_MPI_FUNCTION static
 #endif
 
-/* One rank: its communicator, that of the last messages, and whether it was revoked. */
+/* One rank: its communicator, that of the last messages, whether it was revoked, and the seconds that it waits, 0 without end. */
 typedef struct {
     MPI_Comm data, last;
     int revoked;
+    double timeout;
 } terrace_mpi_rank;
 
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_rank_of(void *user) {
@@ -53,9 +54,12 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_keep(MPI_Request from, void **request) 
     return 0;
 }
 
+TERRACE_MPI_FUNCTION void terrace_mpi_revoke(void *user);
+
 /* Waits for requests, and for a last message of a rank that cannot go on. Messages between two ranks are then cancelled; a collective
-   operation cannot be, so that its buffers must stay. */
+   operation cannot be, so that its buffers must stay. The same where the time is up. */
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait(terrace_mpi_rank *rank, int count, MPI_Request *requests, int collective) {
+    const double start = rank->timeout > 0.0 ? MPI_Wtime() : 0.0;
     for (;;) {
         int done = 0, gone = 0;
         int error = MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
@@ -63,6 +67,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait(terrace_mpi_rank *rank, int count,
         if (done) return 0;
         error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rank->last, &gone, MPI_STATUS_IGNORE);
         if (error != MPI_SUCCESS) return error;
+        if (rank->timeout > 0.0 && MPI_Wtime() - start > rank->timeout) terrace_mpi_revoke(rank);
         if (gone || rank->revoked) {
             for (int i = 0; i < count; ++i) {
                 if (collective || requests[i] == MPI_REQUEST_NULL) continue;
@@ -185,6 +190,11 @@ TERRACE_MPI_FUNCTION void terrace_mpi_revoke(void *user) {
     }
 }
 
+TERRACE_MPI_FUNCTION int32_t terrace_mpi_timeout(void *user, double seconds) {
+    ((terrace_mpi_rank *)user)->timeout = seconds;
+    return 0;
+}
+
 TERRACE_MPI_FUNCTION void terrace_mpi_free(void *user) {
     terrace_mpi_rank *rank = (terrace_mpi_rank *)user;
     int finalized = 0;
@@ -208,6 +218,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_table(MPI_Comm comm, terrace_communicat
     terrace_mpi_rank *rank = (terrace_mpi_rank *)malloc(sizeof *rank);
     if (rank == NULL) return -1;
     rank->revoked = 0;
+    rank->timeout = 0.0;
     int error = MPI_Comm_dup(comm, &rank->data);
     if (error == MPI_SUCCESS) error = MPI_Comm_dup(comm, &rank->last);
     if (error != MPI_SUCCESS) {
@@ -228,6 +239,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_table(MPI_Comm comm, terrace_communicat
     table->duplicate = terrace_mpi_duplicate;
     table->revoke = terrace_mpi_revoke;
     table->free = terrace_mpi_free;
+    table->timeout = terrace_mpi_timeout;
     return 0;
 }
 

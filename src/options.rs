@@ -172,6 +172,9 @@ rows! {
     "amg.ranks.gathered_rows", Kind::Int { min: 0, max: 2_147_483_647 }, "4096", "-", "-",
         "Over ranks: levels of up to so many rows are computed and held by every rank as a whole. On larger ones each rank computes strong couplings, coarse unknowns, interpolation, restriction and coarse matrix for its rows, with pmis and extended_i or mis2 and smoothed, the smoothers l1_jacobi, jacobi and chebyshev, and levels in f64 or f32; with anything else every rank computes the whole hierarchy. Results do not depend on it.",
         "Messages take longer than the work on so few rows.";
+    "comm.timeout", Kind::Real { min: 0.0, max: 1e9, auto: false }, "0", "-", "-",
+        "Over ranks: seconds that a rank waits for others in one operation of set-up, update or solve. What takes longer fails with TERRACE_ERROR_CALLBACK on every rank that can still answer, and the communicator is of no more use. 0 waits without end. Creating a matrix and duplicating a communicator are not limited.",
+        "A rank that computes longer than the others is no failure; only the caller knows how long is too long.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",
         "Never more iterations in elasticity, and up to a fifth fewer with jacobi; the blocks are a few per cent of the matrix.";

@@ -41,6 +41,8 @@ enum What {
     Rhs(crate::rhs::Arguments),
     /// Ranks of one thread each against as many threads of one process, by phases
     Ranks(crate::ranks::Arguments),
+    /// What ranks send as their number grows with the problem, by levels, and a model of the time
+    Scaling(crate::scaling::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
     /// Multigrid on structured grids in the number formats of a published table, beside the published iterations
@@ -91,6 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Rhs(arguments) => return crate::rhs::run(arguments),
         What::Ranks(arguments) => return crate::ranks::run(arguments),
+        What::Scaling(arguments) => return crate::scaling::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Structured(arguments) => return crate::structured::run(arguments),
         What::Stencils(arguments) => return crate::stencils::run(arguments),

@@ -20,6 +20,7 @@ mod products;
 mod progress;
 mod ranks;
 mod rhs;
+mod scaling;
 mod setup;
 mod solve;
 mod spmv;

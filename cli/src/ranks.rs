@@ -7,6 +7,7 @@ use crate::peers::{Folder, Measured, compile_hypre, hypre_command, peer, write_s
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -68,7 +69,7 @@ const LINES: &[Line] = &[
 ];
 
 /// What one rank sent, and how long it was in the functions of its communicator, waiting for others included.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Seconds, without what runs while messages are under way.
     pub seconds: f64,
@@ -80,6 +81,8 @@ pub struct Traffic {
     pub collectives: u64,
     /// Bytes that this rank gave to them.
     pub collective_bytes: u64,
+    /// How often messages of these ranks and bytes were received together.
+    pub received: BTreeMap<(usize, usize), u64>,
 }
 
 /// A communicator that keeps account of what goes through it.
@@ -145,6 +148,8 @@ impl Communicator for Counting {
         self.add(start, inside, |traffic| {
             traffic.messages += sends.len() as u64;
             traffic.bytes += sends.iter().map(|part| part.length as u64).sum::<u64>();
+            let received = (receives.len(), receives.iter().map(|part| part.length).sum());
+            *traffic.received.entry(received).or_default() += 1;
         });
         result
     }
@@ -167,6 +172,10 @@ impl Communicator for Counting {
 
     fn revoke(&self) {
         self.inner.revoke();
+    }
+
+    fn set_timeout(&self, seconds: f64) -> Result<()> {
+        self.inner.set_timeout(seconds)
     }
 }
 
@@ -214,7 +223,7 @@ impl Way {
                 Ok(Round { setup, solve, of_setup, of_solve, report: solver.report(), status })
             }
             Some(ranks) => {
-                let mut rounds = on_ranks(problem, ranks, device, self.threads, config)?;
+                let mut rounds = on_ranks(&problem.rows, ranks, device, self.threads, config)?;
                 // All ranks end together; the first one tells.
                 Ok(rounds.swap_remove(0))
             }
@@ -232,30 +241,51 @@ fn context(device: &str, threads: usize) -> Result<Context> {
 /// A problem, whole and by its scalar rows.
 pub struct System {
     whole: Arc<Matrix>,
-    rows: Csr<f64>,
-    /// With their dimension.
-    coordinates: Option<(usize, Vec<f64>)>,
+    rows: Rows,
 }
 
 impl System {
     /// Of the gallery.
     pub fn new(name: &str) -> Result<System> {
         let problem = gallery::parse(name)?;
-        let rows = problem.matrix.view().to_scalar()?;
-        let Problem { dimension, coordinates, .. } = &problem;
+        Ok(System { rows: Rows::new(&problem)?, whole: Arc::new(problem.into_matrix()?) })
+    }
+}
+
+/// The scalar rows of a problem.
+pub struct Rows {
+    pub matrix: Csr<f64>,
+    /// With their dimension.
+    pub coordinates: Option<(usize, Vec<f64>)>,
+    /// First row of each rank, and the number of rows; none where ranks have about as many nodes each.
+    pub starts: Option<Vec<usize>>,
+}
+
+impl Rows {
+    /// Those of a problem.
+    pub fn new(problem: &Problem) -> Result<Rows> {
+        let Problem { dimension, coordinates, .. } = problem;
         let coordinates = coordinates.clone().map(|coordinates| (*dimension, coordinates));
-        Ok(System { rows, coordinates, whole: Arc::new(problem.into_matrix()?) })
+        Ok(Rows { matrix: problem.matrix.view().to_scalar()?, coordinates, starts: None })
+    }
+
+    /// Rows of a node.
+    pub fn width(&self) -> usize {
+        self.coordinates.as_ref().map_or(1, |(dimension, _)| *dimension)
     }
 
     /// The rows of one of several ranks, which have about as many nodes each.
     fn own(&self, rank: usize, ranks: usize) -> Range<usize> {
-        let width = self.coordinates.as_ref().map_or(1, |(dimension, _)| *dimension);
-        let nodes = self.rows.rows / width;
+        if let Some(starts) = &self.starts {
+            return starts[rank]..starts[rank + 1];
+        }
+        let width = self.width();
+        let nodes = self.matrix.rows / width;
         width * (nodes * rank / ranks)..width * (nodes * (rank + 1) / ranks)
     }
 
     fn given(&self, own: &Range<usize>) -> GivenRows {
-        let a = &self.rows;
+        let a = &self.matrix;
         let begin = a.offsets[own.start];
         let entries = begin as usize..a.offsets[own.end] as usize;
         GivenRows {
@@ -271,7 +301,7 @@ impl System {
 }
 
 /// Set-up and solve on ranks, which are threads; one result for each.
-pub fn on_ranks(problem: &System, ranks: usize, device: &str, threads: usize, config: &Config) -> Result<Vec<Round>> {
+pub fn on_ranks(problem: &Rows, ranks: usize, device: &str, threads: usize, config: &Config) -> Result<Vec<Round>> {
     let one = |communicator: Arc<dyn Communicator>| -> Result<Round> {
         let counting = Counting::new(communicator);
         let context = context(device, threads)?;
@@ -372,7 +402,12 @@ fn of(rounds: &[Round], line: fn(&Round) -> f64) -> f64 {
 }
 
 fn table(name: &str, problem: &System, ways: &[Way], rounds: &[Vec<Round>]) -> String {
-    let mut out = format!("{name}: {} rows, {} nonzeros\n\n{:<18}", problem.rows.rows, problem.rows.values.len(), "");
+    let mut out = format!(
+        "{name}: {} rows, {} nonzeros\n\n{:<18}",
+        problem.rows.matrix.rows,
+        problem.rows.matrix.values.len(),
+        ""
+    );
     for way in ways {
         let _ = write!(out, " {:>17}", way.name());
     }

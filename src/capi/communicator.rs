@@ -71,6 +71,9 @@ pub type terrace_duplicate_callback = Option<unsafe extern "C" fn(user: *mut c_v
 /// Ends the use of a communicator, or makes it fail on all ranks.
 pub type terrace_end_callback = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
+/// Lets each later wait of this rank take at most so many seconds; 0 is without end.
+pub type terrace_timeout_callback = Option<unsafe extern "C" fn(user: *mut c_void, seconds: f64) -> i32>;
+
 /// The sum of numbers.
 pub const TERRACE_SUM: i32 = 0;
 /// The smallest number.
@@ -84,7 +87,7 @@ pub const TERRACE_MAX: i32 = 2;
 ///
 /// The functions are called on the thread that called the library; with a context of several threads, those of set-up on one of these, while
 /// the caller waits. No two are called at a time, but for `free`. `send`, `receive` and `wait_all` concern two ranks; messages
-/// between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke` and `free` are
+/// between two of them with one tag arrive in the order in which they were sent. The others but `rank`, `size`, `revoke`, `timeout` and `free` are
 /// collective: every rank calls them, in the same order.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -114,6 +117,9 @@ pub struct terrace_communicator {
     pub revoke: terrace_end_callback,
     /// Frees what `user` leads to.
     pub free: terrace_end_callback,
+    /// Called before set-up and solves with the seconds of the option `comm.timeout`: what takes longer then fails, on this rank and on the
+    /// others. NULL where that cannot be done; the option is then refused.
+    pub timeout: terrace_timeout_callback,
 }
 
 /// Makes communicators whose ranks are threads of this process: for tests, and for programs without MPI. Each rank is used by one thread, with
@@ -149,7 +155,7 @@ pub unsafe extern "C" fn terrace_threads_communicator(size: i32, ranks: *mut ter
 /// - `context`: not NULL. On a GPU the host sets up, and the device solves; ranks may share a device.
 /// - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
 ///
-/// Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke`),
+/// Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke` and `timeout`),
 /// `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_CALLBACK`, `TERRACE_ERROR_OUT_OF_MEMORY`. One
 /// thread at a time for each context.
 #[unsafe(no_mangle)]

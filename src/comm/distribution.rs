@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A level below the finest has at least this many rows on each rank that has any: with fewer, messages take longer than
 /// the work. Levels with fewer rows than that are on the first rank alone.
-const FEWEST_ROWS: usize = 512;
+pub const FEWEST_ROWS: usize = 512;
 
 /// Which rank has which rows.
 pub struct Distribution {
@@ -29,9 +29,10 @@ impl Distribution {
     }
 
     /// The same with a communicator of its own, for a set-up that is divided on levels of more than `complete` rows, and
-    /// whose coarse levels have nodes of `node` rows. Collective.
-    pub fn for_setup(&self, complete: usize, node: usize) -> Result<Arc<Distribution>> {
+    /// whose coarse levels have nodes of `node` rows. A rank waits for others for at most `timeout` seconds. Collective.
+    pub fn for_setup(&self, complete: usize, node: usize, timeout: f64) -> Result<Arc<Distribution>> {
         let ranks = Arc::new(Ranks::new(self.ranks.communicator().duplicate()?));
+        ranks.set_timeout(timeout)?;
         Ok(Arc::new(Distribution { ranks, starts: crate::error::try_copy(&self.starts)?, complete, node }))
     }
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 use std::sync::Arc;
 
 pub(crate) use bytes::{bytes, bytes_mut};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, FEWEST_ROWS};
 pub(crate) use halo::{Halo, LocalColumns};
 pub(crate) use ranks::unavailable;
 pub use ranks::{Ranks, Spread};
@@ -61,8 +61,8 @@ pub struct Part {
     pub length: usize,
 }
 
-/// What the library needs of the program's communication. All functions but `rank`, `size`, `exchange` and `revoke` are
-/// collective: every rank calls them, in the same order. A rank uses a communicator from one thread at a time. A failure
+/// What the library needs of the program's communication. All functions but `rank`, `size`, `exchange`, `revoke`
+/// and `set_timeout` are collective: every rank calls them, in the same order. A rank uses a communicator from one thread at a time. A failure
 /// is an error and never ends the process; after one the communicator is of no more use.
 pub trait Communicator: Send + Sync {
     /// This rank, from 0 on.
@@ -90,4 +90,7 @@ pub trait Communicator: Send + Sync {
     fn duplicate(&self) -> Result<Arc<dyn Communicator>>;
     /// Makes what other ranks wait for here fail, now and later, because this rank cannot go on.
     fn revoke(&self);
+    /// Lets this rank wait for others for at most so many seconds in each operation, from now on; 0 is without end. An
+    /// operation that takes longer fails, and so do those of the other ranks.
+    fn set_timeout(&self, seconds: f64) -> Result<()>;
 }

@@ -48,6 +48,11 @@ impl Ranks {
         &*self.communicator
     }
 
+    /// Lets this rank wait for others for at most so many seconds; 0 is without end.
+    pub fn set_timeout(&self, seconds: f64) -> Result<()> {
+        self.communicator.set_timeout(seconds)
+    }
+
     /// Keeps the failure of an operation that cannot return it; `None` then.
     pub fn keep<R>(&self, result: Result<R>) -> Option<R> {
         match result {

@@ -5,6 +5,7 @@ use crate::error::{Result, fail, try_copy, try_vec};
 use crate::sync::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// From, to and tag of messages.
 type Route = (usize, usize, i32);
@@ -42,25 +43,6 @@ impl Shared {
         let state = State { given: vec![Vec::new(); size], left: vec![false; size], ..State::default() };
         Arc::new(Shared { size, state: Mutex::new(state), changed: Condvar::new() })
     }
-
-    /// Waits until `ready` finds what it waits for from this rank, or from all; fails where that will never come.
-    fn wait<R>(
-        &self,
-        from: Option<usize>,
-        mut ready: impl FnMut(&mut State) -> Option<R>,
-    ) -> Result<(R, MutexGuard<'_, State>)> {
-        let mut state = lock(self.state.lock());
-        loop {
-            if let Some(found) = ready(&mut state) {
-                return Ok((found, state));
-            }
-            let left = || (0..self.size).find(|rank| state.left[*rank] && from.is_none_or(|from| from == *rank));
-            if let Some(rank) = state.revoked.or_else(left) {
-                return fail!(Callback, "the communicator is of no more use: rank {rank} gave up or was destroyed");
-            }
-            state = lock(self.changed.wait(state));
-        }
-    }
 }
 
 /// One of the ranks.
@@ -69,6 +51,8 @@ pub(crate) struct ThreadRank {
     shared: Arc<Shared>,
     /// Duplicates that this rank has taken.
     duplicates: Mutex<usize>,
+    /// How long it waits for others; none is without end.
+    timeout: Mutex<Option<Duration>>,
 }
 
 /// The communicators of `size` ranks, each of which a thread of its own uses. A rank whose communicator is dropped while
@@ -85,7 +69,42 @@ impl ThreadRank {
     }
 
     fn new(rank: usize, shared: &Arc<Shared>) -> ThreadRank {
-        ThreadRank { rank, shared: Arc::clone(shared), duplicates: Mutex::new(0) }
+        ThreadRank { rank, shared: Arc::clone(shared), duplicates: Mutex::new(0), timeout: Mutex::new(None) }
+    }
+
+    /// Waits until `ready` finds what it waits for from this rank, or from all; fails where that will never come, or not
+    /// in time.
+    fn wait<R>(
+        &self,
+        from: Option<usize>,
+        mut ready: impl FnMut(&mut State) -> Option<R>,
+    ) -> Result<(R, MutexGuard<'_, State>)> {
+        let Shared { size, changed, .. } = &*self.shared;
+        let timeout = *lock(self.timeout.lock());
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut state = lock(self.shared.state.lock());
+        loop {
+            if let Some(found) = ready(&mut state) {
+                return Ok((found, state));
+            }
+            let left = || (0..*size).find(|rank| state.left[*rank] && from.is_none_or(|from| from == *rank));
+            if let Some(rank) = state.revoked.or_else(left) {
+                return fail!(Callback, "the communicator is of no more use: rank {rank} gave up or was destroyed");
+            }
+            let Some(deadline) = deadline else {
+                state = lock(changed.wait(state));
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.revoked = Some(self.rank);
+                changed.notify_all();
+                let of = from.map_or("all ranks".to_string(), |from| format!("rank {from}"));
+                let seconds = timeout.unwrap_or_default().as_secs_f64();
+                return fail!(Callback, "rank {} of {size} has waited for {of} for {seconds} seconds", self.rank);
+            }
+            state = lock(changed.wait_timeout(state, left)).0;
+        }
     }
 
     /// As [`Communicator::duplicate`], which waits for nobody here.
@@ -126,7 +145,7 @@ impl ThreadRank {
     /// Waits for a message of this length.
     pub fn receive(&self, from: usize, tag: i32, into: &mut [u8]) -> Result<()> {
         let route = (from, self.rank, tag);
-        let (message, mut state) = self.shared.wait(Some(from), |state| state.messages.get_mut(&route)?.pop_front())?;
+        let (message, mut state) = self.wait(Some(from), |state| state.messages.get_mut(&route)?.pop_front())?;
         let fits = message.len() == into.len();
         if fits {
             into.copy_from_slice(&message);
@@ -142,7 +161,9 @@ impl ThreadRank {
     /// A collective operation: each rank gives bytes, and reads those of all.
     fn together(&self, own: &[u8], read: &mut dyn FnMut(&[Vec<u8>]) -> Result<()>) -> Result<()> {
         let copy = try_copy(own)?;
-        let (mine, mut state) = self.shared.wait(None, |state| (state.leaving == 0).then_some(state.complete))?;
+        // A rank that gave up may have arrived and will not come again.
+        let free = |state: &mut State| (state.leaving == 0 && state.revoked.is_none()).then_some(state.complete);
+        let (mine, mut state) = self.wait(None, free)?;
         state.given[self.rank] = copy;
         state.arrived += 1;
         if state.arrived == self.shared.size {
@@ -151,7 +172,7 @@ impl ThreadRank {
             self.shared.changed.notify_all();
         }
         drop(state);
-        let ((), mut state) = self.shared.wait(None, |state| (state.complete != mine).then_some(()))?;
+        let ((), mut state) = self.wait(None, |state| (state.complete != mine).then_some(()))?;
         let result = read(&state.given);
         state.leaving -= 1;
         if state.leaving == 0 {
@@ -239,6 +260,11 @@ impl Communicator for ThreadRank {
     fn revoke(&self) {
         lock(self.shared.state.lock()).revoked.get_or_insert(self.rank);
         self.shared.changed.notify_all();
+    }
+
+    fn set_timeout(&self, seconds: f64) -> Result<()> {
+        *lock(self.timeout.lock()) = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
+        Ok(())
     }
 }
 
@@ -339,5 +365,33 @@ mod tests {
             c.barrier().unwrap_err().status
         });
         assert_eq!(results, [Status::Callback, Status::Success, Status::Callback]);
+    }
+
+    #[test]
+    fn a_message_that_never_comes_is_waited_for_as_long_as_was_said() {
+        let done = std::sync::Barrier::new(3);
+        let results = on_ranks(3, |c| {
+            // Rank 0 sets no limit, and learns from the one that did. Rank 2 sends nothing.
+            c.set_timeout(if c.rank() == 1 { 0.05 } else { 0.0 }).unwrap();
+            let receive = Part { rank: 2, begin: 0, length: 1 };
+            let start = Instant::now();
+            let result = match c.rank() {
+                2 => Ok(()),
+                _ => c.exchange(3, &[], &[], &[receive], &mut [0], &mut || ()),
+            };
+            let took = start.elapsed();
+            done.wait();
+            (result, took, c.barrier().unwrap_err().status)
+        });
+        let messages: Vec<String> =
+            results[..2].iter().map(|(r, ..)| r.as_ref().unwrap_err().message.clone()).collect();
+        assert_eq!(messages[1], "rank 1 of 3 has waited for rank 2 for 0.05 seconds");
+        assert!(messages[0].contains("rank 1 gave up"), "{messages:?}");
+        assert!(
+            results[1].1 >= Duration::from_millis(50) && results[1].1 < Duration::from_secs(20),
+            "{:?}",
+            results[1]
+        );
+        assert!(results.iter().all(|(.., later)| *later == Status::Callback));
     }
 }

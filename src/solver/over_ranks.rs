@@ -53,7 +53,8 @@ impl Solver {
         let Some(matrix) = matrix else { unreachable!("it has these rows") };
         let ranks = &rows.over().ranks;
         ranks.run(|| {
-            ranks.agree(self.check_over_ranks(matrix))?;
+            let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
+            ranks.agree(timeout.and_then(|()| self.check_over_ranks(matrix)))?;
             self.check_same_options(matrix, rows)?;
             let state = self.state_over_ranks(matrix, rows)?;
             self.solves = ranks.agree(Solves::with_capacity(self.history_capacity()))?;
@@ -186,7 +187,11 @@ impl Solver {
         let (ranks, context) = (&rows.over().ranks, self.context.clone());
         let Some(method) = self.method() else { return Ok(None) };
         let node = matrix.near_null_space().map_or(1, |space| space.count);
-        let over = rows.over().for_setup(self.config.int("amg.ranks.gathered_rows"), node)?;
+        let over = rows.over().for_setup(
+            self.config.int("amg.ranks.gathered_rows"),
+            node,
+            self.config.real("comm.timeout"),
+        )?;
         let divided = match method {
             Method::Amg if over.is_divided(over.rows()) => self.divided_over_ranks(matrix, rows)?,
             _ => None,
@@ -303,7 +308,9 @@ impl Solver {
         lengths: (usize, usize),
         guess: Guess,
     ) -> Result<Guess> {
-        let checked = self.check_solve_over_ranks::<T>(matrix, lengths);
+        // Another solver of the same matrix may have another limit.
+        let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
+        let checked = timeout.and_then(|()| self.check_solve_over_ranks::<T>(matrix, lengths));
         ranks.agree(checked)?;
         let given = ranks.reduce(i64::from(guess == Guess::Given), Reduction::Max)? != 0;
         Ok(if given { Guess::Given } else { Guess::Zero })

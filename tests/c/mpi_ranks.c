@@ -65,6 +65,19 @@ int main(int argc, char **argv) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     table.free(table.user);
+
+    /* A message that never comes. Rank 0 has no limit, and learns from rank 2 that its time is up. */
+    CHECK(terrace_mpi_table(MPI_COMM_WORLD, &table) == 0);
+    CHECK(table.timeout(table.user, rank == 2 ? 0.2 : 0.0) == 0);
+    if (rank != 1) {
+        void *request = NULL;
+        char message[8];
+        CHECK(table.receive(table.user, message, sizeof message, 1, 5, &request) == 0);
+        CHECK(table.wait_all(table.user, 1, &request) != 0);
+        CHECK(table.barrier(table.user) != 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    table.free(table.user);
     if (rank == 0) {
         puts("all is well");
     }

@@ -333,6 +333,10 @@ impl Communicator for Faulty {
     fn revoke(&self) {
         self.inner.revoke();
     }
+
+    fn set_timeout(&self, seconds: f64) -> Result<()> {
+        self.inner.set_timeout(seconds)
+    }
 }
 
 /// Whether all went well, when the communicator of rank 1 fails after so many operations. Returns at all, too.
@@ -367,6 +371,46 @@ fn a_communicator_that_fails_on_one_rank_in_any_phase_fails_on_all() {
         assert!(operations < 100_000);
     }
     assert!(operations > 60, "{operations}");
+}
+
+#[test]
+fn a_rank_that_stays_away_is_waited_for_as_long_as_the_option_says() {
+    let a = matrix("poisson5:12");
+    let starts = evenly(a.rows, 3);
+    let b = right_hand_side(a.rows);
+    // Rank 1 takes no part in set-up, or in the second solve, until the others have given up.
+    for (away_from_setup, options) in [(true, &[][..]), (false, &[]), (false, &[("amg.ranks.gathered_rows", "40")])] {
+        let (done, start) = (std::sync::Barrier::new(3), std::time::Instant::now());
+        let options = [options, &[("comm.timeout", "0.1"), ("amg.coarsest.max_rows", "20")]].concat();
+        let results = on_ranks(threads(3), |context, rank| {
+            let own = starts[rank]..starts[rank + 1];
+            let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own.clone()))).unwrap());
+            let mut solver = Solver::new(context, &config(&options));
+            let mut x = vec![0.0; own.len()];
+            if away_from_setup && rank == 1 {
+                done.wait();
+                return solver.setup(Some(&matrix));
+            }
+            let mut result = solver.setup(Some(&matrix));
+            if !away_from_setup {
+                result.unwrap();
+                solver.solve(&b[own.clone()], &mut x, Guess::Zero).unwrap();
+                if rank == 1 {
+                    done.wait();
+                }
+                result = solver.solve(&b[own], &mut x, Guess::Zero).map(|_| ());
+            }
+            if rank != 1 {
+                done.wait();
+            }
+            result
+        });
+        for (rank, result) in results.into_iter().enumerate() {
+            let error = result.unwrap_err();
+            assert_eq!(error.status, Status::Callback, "rank {rank}: {error}");
+        }
+        assert!(start.elapsed().as_secs() < 30, "{options:?}");
+    }
 }
 
 #[test]

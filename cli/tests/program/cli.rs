@@ -388,6 +388,25 @@ fn bench_cycle_compares_precisions() {
     }
 }
 
+#[test]
+fn bench_scaling_counts_what_ranks_send() {
+    let text = succeeds(&["bench", "scaling", "--size", "5", "--ranks", "16", "--target", "64"]);
+    for expected in
+        ["poisson7, 5^3 for each rank", "16 ranks, smallest to largest", "Model from 8 ranks for 16", "| 8192 |"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&json["bench"], &json["target"]), (&Json::from("scaling"), &Json::from(64)));
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 5);
+    assert!(runs[0]["messages"] == 0.0 && runs[4]["messages"].as_f64() > runs[1]["messages"].as_f64());
+    // Two cubes share a face, and a cube among others three at least.
+    assert_eq!((&runs[1]["levels"][0]["neighbours"][2], &runs[1]["ranks"]), (&Json::from(1), &Json::from(2)));
+    assert!(runs[3]["levels"][0]["neighbours"][0].as_i64() >= Some(3));
+    fails(&["bench", "scaling", "-p", "hubs", "--ranks", "2"], &["hubs", "accepted: poisson7"]);
+}
+
 /// With no compiler of the peers on the path, the benchmark says what to install.
 #[test]
 fn bench_peers_needs_the_peers() {

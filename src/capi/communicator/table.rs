@@ -113,22 +113,31 @@ impl Communicator for Table {
         let requests = &mut requests.0;
         requests.clear();
         try_reserve(requests, sends.len() + receives.len())?;
-        for part in receives {
-            let into = incoming[part.begin..][..part.length].as_mut_ptr().cast();
-            let mut request = null_mut();
-            ask!(self, receive(into, part.length, part.rank as i32, tag, &mut request))?;
-            requests.push(request);
+        let mut post = || {
+            for part in receives {
+                let into = incoming[part.begin..][..part.length].as_mut_ptr().cast();
+                let mut request = null_mut();
+                ask!(self, receive(into, part.length, part.rank as i32, tag, &mut request))?;
+                requests.push(request);
+            }
+            for part in sends {
+                let from = outgoing[part.begin..][..part.length].as_ptr().cast();
+                let mut request = null_mut();
+                ask!(self, send(from, part.length, part.rank as i32, tag, &mut request))?;
+                requests.push(request);
+            }
+            Ok(())
+        };
+        let posted = post();
+        match &posted {
+            Ok(()) => meanwhile(),
+            // What was posted must end before the buffers do, and ends at once when the communicator is revoked.
+            Err(_) if self.functions.revoke.is_some() => self.revoke(),
+            Err(_) => return posted,
         }
-        for part in sends {
-            let from = outgoing[part.begin..][..part.length].as_ptr().cast();
-            let mut request = null_mut();
-            ask!(self, send(from, part.length, part.rank as i32, tag, &mut request))?;
-            requests.push(request);
-        }
-        meanwhile();
         match requests.len() {
-            0 => Ok(()),
-            count => ask!(self, wait_all(count as i32, requests.as_mut_ptr())),
+            0 => posted,
+            count => posted.and(ask!(self, wait_all(count as i32, requests.as_mut_ptr()))),
         }
     }
 
@@ -175,6 +184,7 @@ impl Communicator for Table {
             duplicate: None,
             revoke: None,
             free: None,
+            timeout: None,
         };
         ask!(self, duplicate((&raw mut copy).cast()))?;
         Ok(Table::checked(copy, true)?)
@@ -184,6 +194,14 @@ impl Communicator for Table {
         if let Some(revoke) = self.functions.revoke {
             // SAFETY: the function gets its own `user`.
             in_callers(|| unsafe { revoke(self.functions.user) });
+        }
+    }
+
+    fn set_timeout(&self, seconds: f64) -> Result<()> {
+        match self.functions.timeout {
+            Some(_) => ask!(self, timeout(seconds)),
+            None if seconds == 0.0 => Ok(()),
+            None => fail!(Unsupported, "comm.timeout is {seconds}, and the communicator has no function timeout"),
         }
     }
 }

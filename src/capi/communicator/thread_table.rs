@@ -34,6 +34,7 @@ fn table(rank: ThreadRank) -> terrace_communicator {
         duplicate: Some(duplicate),
         revoke: Some(revoke),
         free: Some(free),
+        timeout: Some(timeout),
     }
 }
 
@@ -159,6 +160,11 @@ unsafe extern "C" fn duplicate(user: *mut c_void, copy: *mut c_void) -> i32 {
 unsafe extern "C" fn revoke(user: *mut c_void) {
     // SAFETY: as above.
     unsafe { rank(user) }.revoke();
+}
+
+unsafe extern "C" fn timeout(user: *mut c_void, seconds: f64) -> i32 {
+    // SAFETY: as above.
+    code(unsafe { rank(user) }.set_timeout(seconds))
 }
 
 unsafe extern "C" fn free(user: *mut c_void) {
