@@ -26,11 +26,19 @@ constexpr i64 SAMPLED_ROWS = 1 << 17;
 constexpr i64 SAMPLED_WHOLE = 1 << 13;
 constexpr u64 SAMPLE_SEED = 6;
 
-DEVICE bool is_sampled(i64 line, i64 lines) {
-    const i64 wanted = lines / SAMPLED_ROWS;
-    const u64 distance = static_cast<u64>(wanted > LEAST_DISTANCE ? wanted : LEAST_DISTANCE);
-    return lines <= SAMPLED_WHOLE || hash(static_cast<u64>(line / SAMPLE_CHUNK), SAMPLE_SEED) % distance == 0;
-}
+struct Sampled {
+    bool whole;
+    // The number of chunks of which one is in the sample, a power of two, less one.
+    u64 mask;
+    DEVICE explicit Sampled(i64 lines) : whole(lines <= SAMPLED_WHOLE), mask(LEAST_DISTANCE - 1) {
+        while (static_cast<i64>(mask) + 1 < lines / SAMPLED_ROWS) {
+            mask = 2 * mask + 1;
+        }
+    }
+    DEVICE bool operator()(i64 line) const {
+        return whole || (hash(static_cast<u64>(line / SAMPLE_CHUNK), SAMPLE_SEED) & mask) == 0;
+    }
+};
 
 // Largest number of blocks that measure a matrix; the numbers of unused ones are zero.
 constexpr int LOSS_PARTS = 1024;
@@ -41,7 +49,7 @@ constexpr int LOSS_PARTS = 1024;
     KERNEL(sample_diagonal_##T, i64 rows, i32 br, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> diagonal, \
            Out<i32> marks) { \
         const i64 line = global_index(); \
-        if (line < rows * br && is_sampled(line, rows * br)) { \
+        if (line < rows * br && Sampled(rows * br)(line)) { \
             const i64 row = line / br; \
             const i64 r = line % br; \
             f64 found = 0.0; \
@@ -121,9 +129,10 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 per_mark, 
         own[LOSS_SUMS + k] = share > own[LOSS_SUMS + k] ? share : own[LOSS_SUMS + k];
     };
     const i64 lines = rows * br;
+    const Sampled is_sampled(lines);
     for (i64 line = global_index() / N; line < lines; line += block_count() * (BLOCK / N)) {
-        const bool sampled = is_sampled(line, lines);
-        if (!sampled && (transfer == 0 || (marks.len > 0 && marks[line / per_mark] == 0))) {
+        const bool sampled = is_sampled(line);
+        if (!sampled && (transfer == 0 || (marks.len > 0 && marks[per_mark == 1 ? line : line / per_mark] == 0))) {
             continue;
         }
         const i64 row = line / br;

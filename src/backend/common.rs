@@ -42,10 +42,10 @@ pub const SYMMETRY_SEED: u32 = 0x9e37_79b9;
 /// `kernels/rounding_loss.cu`.
 pub const SAMPLE_CHUNK: usize = 64;
 
-/// At most one chunk in so many is in the sample.
+/// At most one chunk in so many is in the sample, a power of two.
 const LEAST_DISTANCE: usize = 16;
 
-/// A sample has about so many rows.
+/// A sample has up to so many rows, and at least half of them.
 const SAMPLED_ROWS: usize = 1 << 17;
 
 /// Up to so many rows all are in the sample.
@@ -54,9 +54,10 @@ const SAMPLED_WHOLE: usize = 1 << 13;
 /// Seed of the choice of chunks.
 const SAMPLE_SEED: u64 = 6;
 
-/// Whether a chunk of a matrix with so many scalar rows is in the sample that rounding losses are measured in.
+/// Whether a chunk of a matrix with so many scalar rows is in the sample that rounding losses are measured in. One chunk
+/// in a power of two is: a device asks for every row, and would take long for a remainder by another number.
 pub fn is_sampled(chunk: usize, rows: usize) -> bool {
-    let distance = LEAST_DISTANCE.max(rows / SAMPLED_ROWS) as u64;
+    let distance = LEAST_DISTANCE.max(rows / SAMPLED_ROWS).next_power_of_two() as u64;
     rows <= SAMPLED_WHOLE || hash(chunk, SAMPLE_SEED).is_multiple_of(distance)
 }
 
