@@ -85,13 +85,13 @@ template <class T> DEVICE void apply_to_pack(const Epilogue &f, i64 i, i64 row, 
             const T d = load_any<T>(f.d, f.diagonal, row);
             T p[N];
             load_packs<N>(f.z, f.format, i, other);
-            if (f.form == CHEBYSHEV && f.beta != 0.0) {
+            if (is_chebyshev(f.form) && f.beta != 0.0) {
                 load_packs<N>(f.p, f.format, i, p);
             }
             UNROLL
             for (int e = 0; e < N; ++e) {
                 T dr = d * result[e];
-                if (f.form == CHEBYSHEV) {
+                if (is_chebyshev(f.form)) {
                     dr = f.beta != 0.0 ? dr + As<T>::of(f.beta) * p[e] : dr;
                     p[e] = dr;
                     dr = As<T>::of(f.alpha) * dr;

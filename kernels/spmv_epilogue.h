@@ -7,13 +7,16 @@ constexpr int ADD = 1;
 constexpr int RESIDUAL = 2;
 constexpr int SWEEP = 3;
 constexpr int CHEBYSHEV = 4;
+// A Chebyshev step after which p is not needed.
+constexpr int LAST_CHEBYSHEV = 5;
+DEVICE bool is_chebyshev(int form) { return form >= CHEBYSHEV; }
 
 // Inner products: none, w·y, or y·y.
 constexpr int WITH_W = 1;
 constexpr int SQUARES = 2;
 
 // y_i = alpha ax, alpha ax + beta z_i, b_i - ax, z_i + d_i (b_i - ax), or z_i + alpha p_i with p_i = d_i (b_i - ax) + beta p_i, which is not read when beta
-// is 0. z may be y, unless it is x; p is no other vector.
+// is 0. z may be y, unless it is x; p is no other vector, or z in a last step, where it is not written.
 struct Epilogue {
     i32 form;
     // Format of b, p, w, y and z; f64 where sums are f64.
@@ -42,7 +45,9 @@ template <class A> DEVICE A chebyshev(const Epilogue &f, i64 i, A dr) {
     if (f.beta != 0.0) {
         dr += As<A>::of(f.beta) * load<A>(f.p, f.format, i);
     }
-    store(f.p, f.format, i, dr);
+    if (f.form == CHEBYSHEV) {
+        store(f.p, f.format, i, dr);
+    }
     return z + As<A>::of(f.alpha) * dr;
 }
 
@@ -67,7 +72,7 @@ template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax, i64
         result = load<A>(f.b, f.format, i) - ax;
         if (f.form == SWEEP) {
             result = load<A>(f.z, f.format, i) + load_any<A>(f.d, f.diagonal, row) * result;
-        } else if (f.form == CHEBYSHEV) {
+        } else if (is_chebyshev(f.form)) {
             result = chebyshev(f, i, load_any<A>(f.d, f.diagonal, row) * result);
         }
     }
@@ -84,14 +89,14 @@ DEVICE int whole_rows(const Epilogue &f, int rows) { return f.width > 1 ? rows /
 // The residual of row i.
 template <class A> DEVICE A residual_of(const Epilogue &f, i64 i, A ax) { return load<A>(f.b, f.format, i) - ax; }
 
-// The epilogue of row i with a block of d. The residuals of its rows are `residuals`, from `first` on at stride `step`. The form is SWEEP or CHEBYSHEV,
+// The epilogue of row i with a block of d. The residuals of its rows are `residuals`, from `first` on at stride `step`. The form is SWEEP or a Chebyshev step,
 // without an inner product.
 template <class A, class Room> DEVICE void apply_block_epilogue(const Epilogue &f, i64 i, const Room &residuals, int first, int step) {
     A dr = 0;
     for (int c = 0; c < f.width; ++c) {
         dr += load_any<A>(f.d, f.diagonal, i * f.width + c) * residuals[first + c * step];
     }
-    store(f.y, f.format, i, f.form == CHEBYSHEV ? chebyshev(f, i, dr) : load<A>(f.z, f.format, i) + dr);
+    store(f.y, f.format, i, is_chebyshev(f.form) ? chebyshev(f, i, dr) : load<A>(f.z, f.format, i) + dr);
 }
 
 // The same for kernels with one row at a time: row i, the `row`th of at most ROWS of a block of threads; none where `has` is false. All threads call
@@ -109,7 +114,7 @@ template <int ROWS, class A> DEVICE void exchange_and_apply_block_epilogue(const
 
 // The epilogue of N neighbouring rows from i on, with aligned vectors. Chebyshev steps and y·y are excluded: they would cost the other forms
 // registers.
-DEVICE bool can_pack(const Epilogue &f) { return f.packed && f.form != CHEBYSHEV && f.summed != SQUARES; }
+DEVICE bool can_pack(const Epilogue &f) { return f.packed && !is_chebyshev(f.form) && f.summed != SQUARES; }
 template <int N, class A> DEVICE f64 apply_epilogue_to_rows(const Epilogue &f, i64 i, const A *ax) {
     A result[N];
     if (f.form == PRODUCT) {

@@ -53,7 +53,7 @@ template <int N, class A> DEVICE void cell_epilogue(const Epilogue &f, i64 row, 
                     dr += load_any<A>(f.d, f.diagonal, (row + r) * f.width + c) * residuals[c];
                 }
             }
-            store(f.y, f.format, row + r, f.form == CHEBYSHEV ? chebyshev(f, row + r, dr) : load<A>(f.z, f.format, row + r) + dr);
+            store(f.y, f.format, row + r, is_chebyshev(f.form) ? chebyshev(f, row + r, dr) : load<A>(f.z, f.format, row + r) + dr);
         }
     }
 }

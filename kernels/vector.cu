@@ -134,9 +134,10 @@ DEVICE void diagonal(i64 n, int shift, int width, int add, const In<S> &d, const
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
 // A step of the Chebyshev recurrence: p = D r + beta p and x += alpha p, with D as above in any format. p is not read when beta is 0, and x is not read with `zero_guess`.
+// p is written if it is to be kept.
 template <class T>
-DEVICE void chebyshev_update(i64 n, int shift, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
-                          int zero_guess, const Out<T> &x) {
+DEVICE void chebyshev_update(i64 n, int shift, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, int keep,
+                             Wide<T> alpha, int zero_guess, const Out<T> &x) {
     using A = Wide<T>;
     A dr[ELEMENTS];
     A old_p[ELEMENTS];
@@ -160,15 +161,18 @@ DEVICE void chebyshev_update(i64 n, int shift, int width, int format, const Any 
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
             const A new_p = beta == A(0) ? dr[e] : dr[e] + beta * old_p[e];
-            p[i] = As<T>::of(new_p);
+            if (keep) {
+                p[i] = As<T>::of(new_p);
+            }
             x[i] = As<T>::of(zero_guess ? alpha * new_p : old_x[e] + alpha * new_p);
         }
     }
 }
 
 #define CHEBYSHEV_UPDATE(T) \
-    KERNEL(chebyshev_update_##T, i64 n, i32 shift, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 zero_guess, Out<T> x) { \
-        chebyshev_update<T>(n, shift, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), zero_guess, x); \
+    KERNEL(chebyshev_update_##T, i64 n, i32 shift, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, i32 keep, f64 alpha, i32 zero_guess, \
+           Out<T> x) { \
+        chebyshev_update<T>(n, shift, width, format, d, r, As<Wide<T>>::of(beta), p, keep, As<Wide<T>>::of(alpha), zero_guess, x); \
     }
 FOR_FORMATS(CHEBYSHEV_UPDATE)
 

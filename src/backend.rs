@@ -134,7 +134,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         y: &mut Self::Slice<V>,
     ) -> Result<()>;
     /// One step of the Chebyshev recurrence with a known residual: p = D r + β p, x += α p, with D as for
-    /// [`Backend::add_scaled_by`]. p is not read when β is 0. With `zero_guess` x is not read and becomes α p.
+    /// [`Backend::add_scaled_by`]. p is not read when β is 0. With `zero_guess` x is not read and becomes α p. β multiplies
+    /// p, whatever [`Recurrence::of_x`] is.
     fn chebyshev_update<V: Number, S: Number>(
         &self,
         k: usize,
@@ -196,6 +197,17 @@ pub struct Recurrence<'a, P: ?Sized> {
     pub beta: f64,
     /// The direction.
     pub p: &'a mut P,
+    /// Whether β multiplies x in place of p, which is not read: after a step from a zero guess x is a multiple of p.
+    pub of_x: bool,
+    /// Whether a later step reads p; otherwise it need not be written.
+    pub keep: bool,
+}
+
+impl<'a, P: ?Sized> Recurrence<'a, P> {
+    /// A step that reads and writes p.
+    pub fn new(alpha: f64, beta: f64, p: &'a mut P) -> Recurrence<'a, P> {
+        Recurrence { alpha, beta, p, of_x: false, keep: true }
+    }
 }
 
 /// A vector of either type.

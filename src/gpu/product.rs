@@ -20,6 +20,7 @@ enum Form {
     Residual = 2,
     Sweep = 3,
     Chebyshev = 4,
+    LastChebyshev = 5,
 }
 
 /// Inner products of `kernels/spmv_epilogue.h`.
@@ -120,7 +121,7 @@ impl<'a> Epilogue<'a> {
         }
     }
 
-    /// p = D (b - A x) + β p, y = x + α p; D may have blocks.
+    /// p = D (b - A x) + β p, y = x + α p; D may have blocks. With β x in place of β p, p is not written.
     pub(super) fn chebyshev<V: Number, S: Number>(
         k: usize,
         d: &'a Slice<S>,
@@ -129,9 +130,11 @@ impl<'a> Epilogue<'a> {
         recurrence: Recurrence<'a, Slice<V>>,
         y: &'a mut Slice<V>,
     ) -> Epilogue<'a> {
-        let Recurrence { alpha, beta, p } = recurrence;
-        assert_eq!(p.len(), x.len());
-        Epilogue { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Epilogue::sweep(k, d, b, x, y) }
+        let Recurrence { alpha, beta, p, of_x, keep } = recurrence;
+        assert!(p.len() == x.len() && !(of_x && keep));
+        let form = if keep { Form::Chebyshev } else { Form::LastChebyshev };
+        let p = if of_x { x.view() } else { p.view() };
+        Epilogue { form: form as i32, alpha, beta, p: p.array(), ..Epilogue::sweep(k, d, b, x, y) }
     }
 
     /// y = b - A x, and y·y.

@@ -415,14 +415,15 @@ impl Backend for Gpu {
         x: &mut Slice<V>,
         zero_guess: bool,
     ) {
-        let Recurrence { alpha, beta, p } = recurrence;
+        let Recurrence { alpha, beta, p, keep, .. } = recurrence;
         let (n, width) = (r.len(), width_of(k, d, r) as i32);
         assert!(x.len() == n && p.len() == n);
         let (rows, shift, format, zero_guess) = (n as i64, k.ilog2() as i32, tag::<S>(), i32::from(zero_guess));
+        let keep = i32::from(keep);
         let (d, r, p, x) = (d.view(), r.view(), p.view(), x.view());
         let kernel = of::<V>(&self.inner.vectors.chebyshev_update);
-        let arguments: [&dyn Argument; 11] =
-            [&rows, &shift, &width, &format, &d, &r, &beta, &p, &alpha, &zero_guess, &x];
+        let arguments: [&dyn Argument; 12] =
+            [&rows, &shift, &width, &format, &d, &r, &beta, &p, &keep, &alpha, &zero_guess, &x];
         self.keep(self.elementwise(kernel, n, &arguments));
     }
 

@@ -307,10 +307,10 @@ mod tests {
             let d: Vec<V> = numbers(n * width, 5);
             let (mut swept, mut step, mut direction) = (b.clone(), b.clone(), p.clone());
             host.sweep(&*all, &d, &b, &x, &mut swept).unwrap();
-            let recurrence = Recurrence { alpha: 2.0, beta: -1.0, p: &mut direction[..] };
+            let recurrence = Recurrence::new(2.0, -1.0, &mut direction[..]);
             host.chebyshev(&*all, &d, &b, &x, recurrence, &mut step).unwrap();
             let (mut updated, mut turned) = (x.clone(), p.clone());
-            let recurrence = Recurrence { alpha: 2.0, beta: -1.0, p: &mut turned[..] };
+            let recurrence = Recurrence::new(2.0, -1.0, &mut turned[..]);
             host.chebyshev_update(k, &d, &r, recurrence, &mut updated, false);
             assert!(turned == direction && updated == step, "{what}");
             for c in 0..k {
@@ -318,7 +318,7 @@ mod tests {
                 host.add_scaled_by(1, &d, &own_r, &mut own);
                 assert_eq!(vector(&swept, k, c), own, "{what}");
                 let (mut own, mut own_p) = (vector(&x, k, c), vector(&p, k, c));
-                let recurrence = Recurrence { alpha: 2.0, beta: -1.0, p: &mut own_p[..] };
+                let recurrence = Recurrence::new(2.0, -1.0, &mut own_p[..]);
                 host.chebyshev_update(1, &d, &own_r, recurrence, &mut own, false);
                 assert_eq!((vector(&step, k, c), vector(&direction, k, c)), (own, own_p), "{what}");
             }

@@ -111,7 +111,7 @@ pub fn chebyshev_update<V: Number, S: Number>(
     x: &mut [V],
     zero_guess: bool,
 ) {
-    let Recurrence { alpha, beta, p } = recurrence;
+    let Recurrence { alpha, beta, p, .. } = recurrence;
     let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
     host.run(x.len(), || {
         par::for_each_mut2(p, x, par::GRAIN.next_multiple_of(d.step()), |start, p, x| {
@@ -172,7 +172,7 @@ pub fn chebyshev<V: Number, S: Number>(
     y: &mut [V],
 ) -> Result<()> {
     let d = Diagonal::new(a.vectors(), d, x.len());
-    let Recurrence { alpha, beta, p } = recurrence;
+    let Recurrence { alpha, beta, p, of_x, .. } = recurrence;
     let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
     let store = &mut |products: &Products<'_>| {
         par::for_each_mut2(y, p, products.grain(), |start, y, p| {
@@ -180,6 +180,9 @@ pub fn chebyshev<V: Number, S: Number>(
                 scaled_residual(&d, b, group.start, sums);
                 let here = group.start - start..group.end - start;
                 let p = &mut p[here.clone()];
+                if of_x {
+                    p.copy_from_slice(&x[group.clone()]);
+                }
                 update_direction(sums, beta, p);
                 for ((y, x), p) in y[here].iter_mut().zip(&x[group]).zip(p) {
                     *y = V::narrow(x.widen() + alpha * p.widen());

@@ -164,7 +164,7 @@ impl Backend for Host {
             let d = Diagonal::new(k, d, r.len());
             return multivector_step::chebyshev_update(self, d, r, recurrence, x, zero_guess);
         }
-        let Recurrence { alpha, beta, p } = recurrence;
+        let Recurrence { alpha, beta, p, .. } = recurrence;
         self.update_direction(d, r, beta, p);
         self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
     }
@@ -181,7 +181,10 @@ impl Backend for Host {
         if a.vectors() > 1 {
             return multivector_step::chebyshev(a, d, b, x, recurrence, y);
         }
-        let Recurrence { alpha, beta, p } = recurrence;
+        let Recurrence { alpha, beta, p, of_x, .. } = recurrence;
+        if of_x {
+            self.copy(x, p);
+        }
         a.residual(b, x, y)?;
         self.update_direction(d, y, beta, p);
         self.copy(x, y);

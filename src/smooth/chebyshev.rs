@@ -75,8 +75,14 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
     ) -> Result<()> {
         let fused = a.has_epilogue(width(self.values, a));
         let mut in_other = false;
+        // Where a step from zero is followed by the last one, x tells the direction: p is neither written nor read.
+        let without_p = fused && zero_guess && self.polynomial.degree == 2;
+        let mut first_alpha = 1.0;
         for (step, (alpha, beta)) in self.polynomial.coefficients().enumerate() {
-            let recurrence = Recurrence { alpha, beta, p: &mut *p };
+            let (of_x, keep) = (without_p && step == 1, !without_p && step + 1 < self.polynomial.degree);
+            let beta = if of_x { beta / first_alpha } else { beta };
+            first_alpha = if step == 0 { alpha } else { first_alpha };
+            let recurrence = Recurrence { alpha, beta, p: &mut *p, of_x, keep };
             let odd_after = (self.polynomial.degree - step).is_multiple_of(2);
             if zero_guess && step == 0 {
                 in_other = fused && odd_after != to_other;

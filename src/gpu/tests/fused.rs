@@ -59,12 +59,25 @@ fn compare_forms<V: Number, D: Number>(
         let before = if beta == 0.0 { &lost } else { &p };
         let (mut p, mut device_p) = (before.clone(), gpu.upload(before).unwrap());
         let (mut y, mut device_y) = (lost.clone(), gpu.upload(&lost).unwrap());
-        host.chebyshev(on_host, &d, &b, &x, Recurrence { alpha, beta, p: &mut p[..] }, &mut y).unwrap();
-        let recurrence = Recurrence { alpha, beta, p: &mut *device_p };
+        host.chebyshev(on_host, &d, &b, &x, Recurrence::new(alpha, beta, &mut p[..]), &mut y).unwrap();
+        let recurrence = Recurrence::new(alpha, beta, &mut *device_p);
         gpu.chebyshev(on_device, &device_d, &device_b, &device_x, recurrence, &mut device_y).unwrap();
         let what = format!("α = {alpha}, β = {beta}, {what}");
         same(gpu, &device_p, &p, scale, &format!("direction of a Chebyshev step, {what}"));
         same(gpu, &device_y, &y, scale, &format!("Chebyshev step, {what}"));
+        // A last step gives the same, and leaves p.
+        let mut device_p = gpu.upload(before).unwrap();
+        let last = Recurrence { keep: false, ..Recurrence::new(alpha, beta, &mut *device_p) };
+        gpu.chebyshev(on_device, &device_d, &device_b, &device_x, last, &mut device_y).unwrap();
+        same(gpu, &device_y, &y, scale, &format!("last Chebyshev step, {what}"));
+        assert!(download(gpu, &device_p).iter().zip(before).all(|(p, q)| p.to_f64().to_bits() == q.to_f64().to_bits()));
+        // One that follows a step from zero, whose direction x has.
+        let (mut p, mut device_p) = (lost.clone(), gpu.upload(&lost).unwrap());
+        let second = Recurrence { of_x: true, keep: false, ..Recurrence::new(alpha, beta, &mut p[..]) };
+        host.chebyshev(on_host, &d, &b, &x, second, &mut y).unwrap();
+        let second = Recurrence { of_x: true, keep: false, ..Recurrence::new(alpha, beta, &mut *device_p) };
+        gpu.chebyshev(on_device, &device_d, &device_b, &device_x, second, &mut device_y).unwrap();
+        same(gpu, &device_y, &y, scale, &format!("Chebyshev step from x, {what}"));
     }
     assert_eq!(download(gpu, &device_x), x, "{what}");
     gpu.status().unwrap();
@@ -161,8 +174,8 @@ fn chebyshev_updates<V: Number, D: Number>(gpu: &Gpu) {
                 let mut p = if beta == 0.0 { lost.clone() } else { p.clone() };
                 let mut x = if zero_guess { lost.clone() } else { x.clone() };
                 let (mut device_p, mut device_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
-                host.chebyshev_update(1, &d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, zero_guess);
-                let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *device_p };
+                host.chebyshev_update(1, &d, &r, Recurrence::new(0.75, beta, &mut p[..]), &mut x, zero_guess);
+                let recurrence = Recurrence::new(0.75, beta, &mut *device_p);
                 gpu.chebyshev_update(1, &device_d, &device_r, recurrence, &mut device_x, zero_guess);
                 let what = format!("{}, {n} rows in blocks of {width}, β = {beta}", gpu.description());
                 same(gpu, &device_p, &p, 2.0 + width as f64, &format!("turn, {what}"));

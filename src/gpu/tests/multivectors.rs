@@ -44,8 +44,8 @@ fn compare<V: Scalar, D: Number>(gpu: &Gpu, here: &dyn Operator<Host, V>, there:
     check(&device_y, &y, "sweep");
     for beta in [0.0, -1.0] {
         let (mut own_p, mut device_p) = new(&p);
-        host.chebyshev(here, &d, &b, &x, Recurrence { alpha: 2.0, beta, p: &mut own_p[..] }, &mut y).unwrap();
-        let recurrence = Recurrence { alpha: 2.0, beta, p: &mut *device_p };
+        host.chebyshev(here, &d, &b, &x, Recurrence::new(2.0, beta, &mut own_p[..]), &mut y).unwrap();
+        let recurrence = Recurrence::new(2.0, beta, &mut *device_p);
         gpu.chebyshev(there, &device_d, &device_b, &device_x, recurrence, &mut device_y).unwrap();
         check(&device_y, &y, "Chebyshev step");
         check(&device_p, &own_p, "direction");
@@ -141,8 +141,8 @@ fn operations<T: Scalar>(gpu: &Gpu) {
             gpu.scale_by(k, &on_d, &on_r, &mut on_x);
             assert_eq!(download(gpu, &on_x), x, "{what}");
             let (mut own_p, mut there_p) = (p.clone(), gpu.upload(&p).unwrap());
-            host.chebyshev_update(k, &d, &r, Recurrence { alpha: 2.0, beta: -1.0, p: &mut own_p[..] }, &mut x, false);
-            let recurrence = Recurrence { alpha: 2.0, beta: -1.0, p: &mut *there_p };
+            host.chebyshev_update(k, &d, &r, Recurrence::new(2.0, -1.0, &mut own_p[..]), &mut x, false);
+            let recurrence = Recurrence::new(2.0, -1.0, &mut *there_p);
             gpu.chebyshev_update(k, &on_d, &on_r, recurrence, &mut on_x, false);
             assert_eq!((download(gpu, &on_x), download(gpu, &there_p)), (x, own_p), "{what}");
         }
