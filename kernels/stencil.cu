@@ -13,11 +13,9 @@ DEVICE void scalar_product(const StencilShape &g, const In<S> &values, const V &
     // A line may be padded by more than its last pack.
     if (line < grid_lines(g) && x0 < nx) {
         const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
-        for (int l = 0; l < g.lines; ++l) {
-            const i64 to = line_at(g, l, y, z);
-            if (to >= 0) {
-                add_line<R>(g, l, to, line, x0, values, x, sums);
-            }
+        ROLLED
+        for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R>) {
+            add_lines<R>(g, l, -1, y, z, line, x0, values, x, sums);
         }
         const i64 row = line * nx + x0;
         if (R > 1 && can_pack(f) && nx % R == 0) {
@@ -98,7 +96,7 @@ DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x
     STENCIL_OF(_blocks3, S, A, block_product<3, S, A>) \
     STENCIL_OF(_blocks4, S, A, block_product<4, S, A>) \
     STENCIL_OF(_blocks, S, A, block_product<8, S, A>) \
-    KERNEL_OF(4, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+    KERNEL_OF(2, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
         if (format == Format<A>::VALUE) { \
             scalar_product<CELLS<S, A>, S, A>(g, values, Plain<A>{v.in<A>()}, f); \
         } else { \

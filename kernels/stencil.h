@@ -105,42 +105,46 @@ template <class A, class V> DEVICE A before(const StencilShape &g, i64 at, int x
     return to >= 0 ? x[at + to] : A(0);
 }
 
-// Adds the products of R cells from x0 on of line `line` with line l of the stencil, which leads to line `to`.
+// Lines of a stencil whose values and vectors a thread of R cells waits for together.
+template <int R> constexpr int LINES_AT_ONCE = R > 4 ? 2 : 3;
+
+// Adds the products of R cells from x0 on of line `line`, at y and z, with some lines of the stencil from `first` on, but for line `without`.
 template <int R, class S, class A, class V>
-DEVICE void add_line(const StencilShape &g, int l, i64 to, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
-    const i64 at = to * g.dims[0], own = line * g.pitch + x0, size = array_size(g);
-    const int left = g.number[3 * l], middle = g.number[3 * l + 1], right = g.number[3 * l + 2];
-    Pack<S, R> value[3] = {};
-    if (left >= 0) {
-        value[0] = values.template pack_once<R>(left * size + own);
-    }
-    if (middle >= 0) {
-        value[1] = values.template pack_once<R>(middle * size + own);
-    }
-    if (right >= 0) {
-        value[2] = values.template pack_once<R>(right * size + own);
-    }
+DEVICE void add_lines(const StencilShape &g, int first, int without, int y, int z, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
+    const i64 own = line * g.pitch + x0, size = array_size(g);
+    Pack<S, R> value[LINES_AT_ONCE<R>][3] = {};
     // Elements x0 - 1 to x0 + R.
-    A window[R + 2];
-    cells_along<R>(g, at, x0, x, window + 1);
-    if (left >= 0) {
-        window[0] = before<A>(g, at, x0, x);
-        UNROLL
-        for (int q = 0; q < R; ++q) {
-            sums[q] += As<A>::of(value[0].of[q]) * window[q];
+    A window[LINES_AT_ONCE<R>][R + 2] = {};
+    UNROLL
+    for (int i = 0; i < LINES_AT_ONCE<R>; ++i) {
+        const int l = first + i;
+        const i64 to = l < g.lines && l != without ? line_at(g, l, y, z) : -1;
+        if (to >= 0) {
+            UNROLL
+            for (int d = 0; d < 3; ++d) {
+                const int number = g.number[3 * l + d];
+                if (number >= 0) {
+                    value[i][d] = values.template pack_once<R>(number * size + own);
+                }
+            }
+            const i64 at = to * g.dims[0];
+            cells_along<R>(g, at, x0, x, window[i] + 1);
+            if (g.number[3 * l] >= 0) {
+                window[i][0] = before<A>(g, at, x0, x);
+            }
+            if (g.number[3 * l + 2] >= 0) {
+                window[i][R + 1] = along<A>(g, at, x0 + R, x);
+            }
         }
     }
-    if (middle >= 0) {
+    UNROLL
+    for (int i = 0; i < LINES_AT_ONCE<R>; ++i) {
         UNROLL
-        for (int q = 0; q < R; ++q) {
-            sums[q] += As<A>::of(value[1].of[q]) * window[q + 1];
-        }
-    }
-    if (right >= 0) {
-        window[R + 1] = along<A>(g, at, x0 + R, x);
-        UNROLL
-        for (int q = 0; q < R; ++q) {
-            sums[q] += As<A>::of(value[2].of[q]) * window[q + 2];
+        for (int d = 0; d < 3; ++d) {
+            UNROLL
+            for (int q = 0; q < R; ++q) {
+                sums[q] += As<A>::of(value[i][d].of[q]) * window[i][q + d];
+            }
         }
     }
 }

@@ -147,12 +147,11 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
         if (has) {
             int own = -1;
             for (int l = 0; l < g.lines; ++l) {
-                const i64 to = line_at(g, l, y, z);
-                if (g.dy[l] == 0 && g.dz[l] == 0) {
-                    own = l;
-                } else if (to >= 0) {
-                    add_line<R>(g, l, to, line, x0, values, x, rest);
-                }
+                own = g.dy[l] == 0 && g.dz[l] == 0 ? l : own;
+            }
+            ROLLED
+            for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R>) {
+                add_lines<R>(g, l, own, y, z, line, x0, values, x, rest);
             }
             UNROLL
             for (int d = 0; d < 3; ++d) {
@@ -220,7 +219,7 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
     SWEEP_OF(_blocks3, 3, 3, S, A) \
     SWEEP_OF(_blocks4, 4, 4, S, A) \
     SWEEP_OF(_blocks, 8, g.block, S, A) \
-    KERNEL(stencil_sweep_lines_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, In<S> inverse, \
+    KERNEL_OF(2, stencil_sweep_lines_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, In<S> inverse, \
            i32 format, Any b, Any x) { \
         sweep_lines<CELLS<S, A>, S, A>(shift, backward, even_only, g, cells, values, inverse, format, b, x); \
     }
