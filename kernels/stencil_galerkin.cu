@@ -198,9 +198,6 @@ DEVICE void add_plane(const GalerkinCell<T> &c, const i32 (&numbers)[9], i64 r, 
     }
 }
 
-// Lines of coarse cells along y of which all planes follow each other, so that planes that are read twice are still in a cache.
-constexpr int GALERKIN_LINES = 8;
-
 // Transfers with steps from -1 on, coarser along x (X), y (Y) and z or not; no odd or short rings. A thread has all offsets of a coarse cell and an entry of
 // the blocks. It goes through the planes of fine cells from the lowest on, and has the sums for two coarse planes at a time.
 template <class T, bool X, bool Y>
@@ -213,10 +210,8 @@ DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const St
         return;
     }
     const int e = static_cast<int>(entry);
-    const i64 line = number / mx, tile = line / (static_cast<i64>(GALERKIN_LINES) * mz);
-    const int in_tile = static_cast<int>(line - tile * GALERKIN_LINES * mz), first = static_cast<int>(tile) * GALERKIN_LINES;
-    const int height = my - first < GALERKIN_LINES ? my - first : GALERKIN_LINES;
-    const int at[3] = {static_cast<int>(number - line * mx), first + in_tile % height, in_tile / height};
+    int at[3];
+    tiled_point_of(g.coarse, number, at);
     const i64 cell = at[0] + mx * (at[1] + static_cast<i64>(my) * at[2]), size = array_size(s);
     const GalerkinCell<T> here{along_axis(g, 0, at[0]), along_axis(g, 1, at[1]), r, a, p, mx, b * cells, b * b * size, s.pitch};
     const int coarser = g.axes[2], far = coarser ? 2 : 1, steps = coarser ? 3 : 1;
@@ -268,7 +263,7 @@ DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const St
 }
 
 #define GALERKIN_BOX(NAME, T, X, Y) \
-    KERNEL(stencil_galerkin_##NAME##_##T, TransferShape g, StencilShape s, StencilShape to, StencilNumbers of_a, StencilNumbers of_out, In<T> r, In<T> a, \
+    KERNEL_OF(2, stencil_galerkin_##NAME##_##T, TransferShape g, StencilShape s, StencilShape to, StencilNumbers of_a, StencilNumbers of_out, In<T> r, In<T> a, \
            In<T> p, Out<T> out) { \
         galerkin_box<T, X, Y>(g, s, to, of_a, of_out, r, a, p, out); \
     }

@@ -85,7 +85,7 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
     }
     const int c = static_cast<int>(index / count);
     int at[3];
-    point_of(dims, index - c * count, at);
+    tiled_point_of(dims, index - c * count, at);
     // Places of the coarse cells at both sides along each axis, -1 where there is none, and numbers of steps from these.
     i64 corners[3][2];
     int unit[3], centre = 0;
