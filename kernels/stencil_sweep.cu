@@ -33,98 +33,142 @@ template <class A> struct Changing {
     template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
 };
 
-// Solves a cell of n unknowns, at most N, for them: at once by the inverse of its block where `whole`, or else one after the other. Sums are those of the
-// host: first the other lines, then the left neighbour, the cell, and the right one.
-template <int N, class S, class A>
-DEVICE void sweep_cell(int n, int whole, int backward, const StencilShape &g, i64 line, int x0, int y, int z, const In<S> &values,
-                       const In<S> &inverse, int format, const Any &b, const Changing<A> &x) {
-    A rest[N] = {};
-    int own = -1;
-    for (int l = 0; l < g.lines; ++l) {
-        if (g.dy[l] == 0 && g.dz[l] == 0) {
-            own = l;
-            continue;
-        }
-        const i64 to = line_at(g, l, y, z);
-        if (to >= 0) {
-            add_blocks<N>(n, g, l, to, line, x0, values, x, rest);
-        }
-    }
-    const i64 row = (line * g.dims[0] + x0) * n, size = array_size(g), entry = line * g.pitch + x0;
-    // The unknowns of the cell and of its neighbours along x.
-    A near[3][N];
-    i64 arrays[3];
-    UNROLL_SMALL
-    for (int d = 0; d < 3; ++d) {
-        const int there = grid_step(g.dims[0], g.periodic[0], x0, d - 1);
-        const int number = own < 0 || there < 0 ? -1 : g.number[3 * own + d];
-        arrays[d] = number < 0 ? -1 : static_cast<i64>(number) * n * n * size + entry;
-        UNROLL_SMALL
-        for (int c = 0; c < N; ++c) {
-            near[d][c] = c < n && there >= 0 ? x[(line * g.dims[0] + there) * n + c] : A(0);
-        }
-    }
-    UNROLL_SMALL
-    for (int r = 0; r < N; ++r) {
-        if (r < n) {
-            rest[r] = load<A>(b, format, row + r) - rest[r];
-        }
-    }
-    // Whole blocks need all residuals first.
-    UNROLL_SMALL
-    for (int k = 0; k < N; ++k) {
+// A cell of n unknowns, at most N, that is solved for them.
+template <int N, class S, class A> struct SweptCell {
+    // The right-hand side without the couplings with other lines, and the unknowns of the cell and of its neighbours along x.
+    A rest[N], near[3][N];
+    // Where the entries of these begin, or -1; and the first row.
+    i64 arrays[3], row;
+
+    DEVICE void load_cell(int n, const StencilShape &g, i64 line, int x0, int y, int z, const In<S> &values, int format, const Any &b,
+                          const Changing<A> &x) {
         UNROLL_SMALL
         for (int r = 0; r < N; ++r) {
-            if (k < n && r == (backward ? n - 1 - k : k)) {
-                UNROLL_SMALL
-                for (int d = 0; d < 3; ++d) {
-                    if (arrays[d] >= 0) {
-                        UNROLL_SMALL
-                        for (int c = 0; c < N; ++c) {
-                            if (c < n) {
-                                rest[r] -= As<A>::of(values[arrays[d] + (r * n + c) * size]) * near[d][c];
-                            }
-                        }
-                    }
-                }
-                if (!whole) {
-                    near[1][r] += As<A>::of(inverse[row + r]) * rest[r];
-                }
+            rest[r] = 0;
+        }
+        int own = -1;
+        for (int l = 0; l < g.lines; ++l) {
+            if (g.dy[l] == 0 && g.dz[l] == 0) {
+                own = l;
+                continue;
+            }
+            const i64 to = line_at(g, l, y, z);
+            if (to >= 0) {
+                add_blocks<N>(n, g, l, to, line, x0, values, x, rest);
             }
         }
-    }
-    if (whole) {
+        row = (line * g.dims[0] + x0) * n;
+        UNROLL_SMALL
+        for (int d = 0; d < 3; ++d) {
+            const int there = grid_step(g.dims[0], g.periodic[0], x0, d - 1);
+            const int number = own < 0 || there < 0 ? -1 : g.number[3 * own + d];
+            arrays[d] = number < 0 ? -1 : static_cast<i64>(number) * n * n * array_size(g) + line * g.pitch + x0;
+            UNROLL_SMALL
+            for (int c = 0; c < N; ++c) {
+                near[d][c] = c < n && there >= 0 ? x[(line * g.dims[0] + there) * n + c] : A(0);
+            }
+        }
         UNROLL_SMALL
         for (int r = 0; r < N; ++r) {
             if (r < n) {
-                A change = 0;
-                UNROLL_SMALL
-                for (int c = 0; c < N; ++c) {
-                    if (c < n) {
-                        change += As<A>::of(inverse[(row + r) * n + c]) * rest[c];
-                    }
-                }
-                near[1][r] += change;
+                rest[r] = load<A>(b, format, row + r) - rest[r];
             }
         }
     }
-    UNROLL_SMALL
-    for (int r = 0; r < N; ++r) {
-        if (r < n) {
-            store(x.x, format, row + r, near[1][r]);
+
+    // At once by the inverse of its block where `whole`, or else one unknown after the other. Sums are those of the host: first the other lines, then the
+    // left neighbour, the cell, and the right one.
+    DEVICE void solve(int n, int whole, int backward, const StencilShape &g, const In<S> &values, const In<S> &inverse) {
+        const i64 size = array_size(g);
+        // Whole blocks need all residuals first.
+        UNROLL_SMALL
+        for (int k = 0; k < N; ++k) {
+            UNROLL_SMALL
+            for (int r = 0; r < N; ++r) {
+                if (k < n && r == (backward ? n - 1 - k : k)) {
+                    UNROLL_SMALL
+                    for (int d = 0; d < 3; ++d) {
+                        if (arrays[d] >= 0) {
+                            UNROLL_SMALL
+                            for (int c = 0; c < N; ++c) {
+                                if (c < n) {
+                                    rest[r] -= As<A>::of(values[arrays[d] + (r * n + c) * size]) * near[d][c];
+                                }
+                            }
+                        }
+                    }
+                    if (!whole) {
+                        near[1][r] += As<A>::of(inverse[row + r]) * rest[r];
+                    }
+                }
+            }
+        }
+        if (whole) {
+            UNROLL_SMALL
+            for (int r = 0; r < N; ++r) {
+                if (r < n) {
+                    A change = 0;
+                    UNROLL_SMALL
+                    for (int c = 0; c < N; ++c) {
+                        if (c < n) {
+                            change += As<A>::of(inverse[(row + r) * n + c]) * rest[c];
+                        }
+                    }
+                    near[1][r] += change;
+                }
+            }
         }
     }
-}
 
+    DEVICE void store_cell(int n, int format, const Any &x) const {
+        UNROLL_SMALL
+        for (int r = 0; r < N; ++r) {
+            if (r < n) {
+                store(x, format, row + r, near[1][r]);
+            }
+        }
+    }
+};
+
+// Every other cell of the lines of a colour. Where 1 << shift threads have whole lines (shift >= 0): the even cells, then the odd ones, or backward the odd
+// ones first, so that neighbours read the entries of all cells once; `even_only` leaves out the odd ones.
 template <int N, class S, class A>
-DEVICE void sweep_cells(int n, int whole, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values, const In<S> &inverse,
-                        int format, const Any &b, const Any &x) {
-    const i64 number = global_index() / cells.count[0];
-    const int x0 = cells.start[0] + 2 * static_cast<int>(global_index() - number * cells.count[0]);
+DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values,
+                        const In<S> &inverse, int format, const Any &b, const Any &x) {
+    SHARED(A, solved, BLOCK * N);
+    SweptCell<N, S, A> cell;
     int y = 0, z = 0;
-    if (line_of(g, cells, number, y, z)) {
-        sweep_cell<N, S, A>(n, whole, backward, g, y + static_cast<i64>(g.dims[1]) * z, x0, y, z, values, inverse, format, b,
-                            Changing<A>{x, format});
+    const i64 number = shift < 0 ? global_index() / cells.count[0] : global_index() >> shift;
+    const int place = static_cast<int>(shift < 0 ? global_index() - number * cells.count[0] : global_index() & ((1 << shift) - 1));
+    const int x0 = shift < 0 ? cells.start[0] + 2 * place : place;
+    const bool has = line_of(g, cells, number, y, z) && x0 < g.dims[0];
+    if (has) {
+        cell.load_cell(n, g, y + static_cast<i64>(g.dims[1]) * z, x0, y, z, values, format, b, Changing<A>{x, format});
+    }
+    // Odd cells come first backward. Without whole lines all cells of the launch have the first turn.
+    const int turn_of_cell = shift < 0 ? 0 : (x0 & 1) ^ (backward ? 1 : 0);
+    const bool is_solved = has && !(shift >= 0 && even_only && (x0 & 1));
+    ROLLED
+    for (int turn = 0; turn < (shift < 0 ? 1 : 2); ++turn) {
+        if (turn == 1) {
+            UNROLL_SMALL
+            for (int c = 0; c < N; ++c) {
+                solved[thread_index() * N + c] = has && c < n ? rounded(format, cell.near[1][c]) : A(0);
+            }
+            // Nobody writes before all have read, and neighbours see what was solved.
+            barrier();
+        }
+        if (is_solved && turn == turn_of_cell) {
+            UNROLL_SMALL
+            for (int c = 0; turn == 1 && c < N; ++c) {
+                cell.near[0][c] = x0 > 0 ? solved[(thread_index() - 1) * N + c] : A(0);
+                cell.near[2][c] = x0 + 1 < g.dims[0] ? solved[(thread_index() + 1) * N + c] : A(0);
+            }
+            cell.solve(n, whole, backward, g, values, inverse);
+        }
+    }
+    if (has) {
+        cell.store_cell(n, format, x);
     }
 }
 
@@ -210,9 +254,9 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
 }
 
 #define SWEEP_OF(NAME, N, COUNT, S, A) \
-    KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 backward, In<S> values, In<S> inverse, i32 format, \
-           Any b, Any x) { \
-        sweep_cells<N, S, A>(COUNT, whole, backward, g, cells, values, inverse, format, b, x); \
+    KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 shift, i32 even_only, i32 backward, In<S> values, \
+           In<S> inverse, i32 format, Any b, Any x) { \
+        sweep_cells<N, S, A>(COUNT, whole, shift, even_only, backward, g, cells, values, inverse, format, b, x); \
     }
 #define SWEEPS(S, A) \
     SWEEP_OF(, 1, 1, S, A) \

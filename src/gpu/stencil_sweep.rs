@@ -1,6 +1,6 @@
 //! Multicolour Gauss-Seidel on structured grids (`kernels/stencil_sweep.cu`). Lines of cells along x have colours, and so have the even and the odd
-//! cells of a line. Scalar lines are swept for both parities in one launch, where the matrix is read once; cells with several unknowns, and lines that
-//! are periodic or not padded for packs, in a launch for each.
+//! cells of a line. Lines are swept for both parities in one launch, where the matrix is read once, but for those that are periodic, and those of more cells
+//! than a block of threads with several unknowns or without padding for packs: they have a launch for each.
 
 use super::runtime::{Argument, BLOCK, Kernel, tag};
 use super::signature::Type;
@@ -67,6 +67,8 @@ pub(super) struct StencilSweep<S> {
     pack: usize,
     /// Threads of a line, where both parities are swept at once.
     threads: Option<usize>,
+    /// The logarithm of the threads of a line, where cells are swept one by one, and a block of threads has whole lines.
+    shift: Option<u32>,
     /// Whether the matrix is shared with the level, which counts its bytes.
     shared: bool,
 }
@@ -83,6 +85,7 @@ impl<S: Number> StencilSweep<S> {
         let (pack, [nx, ..]) = (matrix.pack(sums), pattern.grid.dims);
         let by_lines = pack > 1 && !pattern.grid.periodic[0];
         let threads = by_lines.then(|| nx.div_ceil(pack).next_power_of_two().min(BLOCK).min(STRIP / pack));
+        let whole_lines = !by_lines && !pattern.grid.periodic[0] && nx <= BLOCK;
         let kind = if by_lines { "_lines" } else { matrix.kind() };
         let names = [S::PRECISION, sums].map(Precision::name).join("_");
         Ok(StencilSweep {
@@ -95,6 +98,7 @@ impl<S: Number> StencilSweep<S> {
             inverse,
             pack,
             threads,
+            shift: whole_lines.then(|| nx.next_power_of_two().ilog2()),
             shared,
         })
     }
@@ -142,21 +146,32 @@ impl<S: Number> StencilSweep<S> {
 
     fn sweep_cells<V: Number>(
         &self,
-        (colour, class, backward, from_zero): (usize, usize, bool, bool),
+        (colour, class, backward, from_zero): (usize, Option<usize>, bool, bool),
+        even_only: bool,
         b: &Slice<V>,
         x: &mut Slice<V>,
     ) -> Result<()> {
-        let along_x = EveryOther::new(self.pattern.grid.dims[0], class, self.classes().len() > 2);
+        let nx = self.pattern.grid.dims[0];
+        let along_x = match class {
+            Some(class) => EveryOther::new(nx, class, self.classes().len() > 2),
+            None => EveryOther { start: 0, count: nx },
+        };
+        let shift = self.shift.filter(|_| class.is_none());
         let cells = ColourCells::new(&self.pattern, self.colours, colour, along_x);
         let shape = self.shape_for(colour, backward, from_zero);
         let (whole, backward) = (i32::from(self.is_whole()), i32::from(backward));
         let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
         let (b, x) = (b.view(), x.view());
-        let threads = cells.lines() * along_x.count;
+        let threads = cells.lines() * shift.map_or(along_x.count, |shift| 1 << shift);
         if threads == 0 {
             return Ok(());
         }
-        self.gpu.launch(self.kernel, threads, &[&shape, &cells, &whole, &backward, &values, &inverse, &format, &b, &x])
+        let (shift, even_only) = (shift.map_or(-1, |shift| shift as i32), i32::from(even_only));
+        self.gpu.launch(
+            self.kernel,
+            threads,
+            &[&shape, &cells, &whole, &shift, &even_only, &backward, &values, &inverse, &format, &b, &x],
+        )
     }
 
     /// A pass, as [`Colours::pass`].
@@ -175,10 +190,19 @@ impl<S: Number> StencilSweep<S> {
             }
             return Ok(());
         }
+        if self.shift.is_some() {
+            let lines = count.div_ceil(2);
+            for k in 0..lines {
+                let colour = in_order(k, lines);
+                self.sweep_cells((colour, None, backward, from_zero), 2 * colour + 1 == count, b, x)?;
+            }
+            return Ok(());
+        }
         let classes = self.classes();
         for k in 0..count {
             let k = in_order(k, count);
-            self.sweep_cells((k / classes.len(), classes[k % classes.len()], backward, from_zero), b, x)?;
+            let class = Some(classes[k % classes.len()]);
+            self.sweep_cells((k / classes.len(), class, backward, from_zero), false, b, x)?;
         }
         Ok(())
     }
