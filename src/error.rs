@@ -252,9 +252,13 @@ static UNCHECKED: AtomicUsize = AtomicUsize::new(0);
 /// Whether small allocations, which abort the process when they fail, still have room beside this array. Room is looked for once for every
 /// 64 KiB of arrays: it takes a microsecond, less than the first use of as many bytes.
 fn leaves_reserve<T>(v: &Vec<T>) -> bool {
+    has_reserve(v.capacity().saturating_mul(size_of::<T>()))
+}
+
+/// The part of [`leaves_reserve`] that does not depend on the elements' type.
+fn has_reserve(bytes: usize) -> bool {
     const CHECKED: usize = 64 << 10;
     const RESERVE: usize = 256 << 10;
-    let bytes = v.capacity().saturating_mul(size_of::<T>());
     if UNCHECKED.fetch_add(bytes, Relaxed).saturating_add(bytes) < CHECKED {
         return true;
     }
@@ -264,8 +268,12 @@ fn leaves_reserve<T>(v: &Vec<T>) -> bool {
 
 #[cold]
 fn no_memory<T, R>(n: usize) -> Result<R> {
-    let bytes = n.saturating_mul(size_of::<T>());
-    fail!(OutOfMemory, "{bytes} bytes for {n} elements could not be allocated")
+    Err(too_many(n, size_of::<T>()))
+}
+
+fn too_many(n: usize, size: usize) -> Error {
+    let bytes = n.saturating_mul(size);
+    Error::new(Status::OutOfMemory, format!("{bytes} bytes for {n} elements could not be allocated"))
 }
 
 #[cfg(test)]

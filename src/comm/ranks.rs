@@ -114,28 +114,35 @@ impl Ranks {
     /// Collective: the result of this rank if no rank failed. Otherwise an error on every rank: its own where this rank
     /// failed, that of the first rank that failed elsewhere.
     pub fn agree<R>(&self, result: Result<R>) -> Result<R> {
+        match self.agreed_error(result.as_ref().err())? {
+            Some(error) => result.and(Err(error)),
+            None => result,
+        }
+    }
+
+    /// The error of the first rank that failed, from the error of this rank.
+    fn agreed_error(&self, own: Option<&Error>) -> Result<Option<Error>> {
         let size = self.size();
         // A rank whose communicator failed tells less than one that knows why.
-        let failed = match &result {
-            Ok(_) => 0,
-            Err(error) if error.status == Status::Callback => size - self.rank(),
-            Err(_) => 2 * size - self.rank(),
+        let failed = match own {
+            None => 0,
+            Some(error) if error.status == Status::Callback => size - self.rank(),
+            Some(_) => 2 * size - self.rank(),
         };
         let first = match self.reduce(failed as i64, Reduction::Max) {
-            Ok(0) => return result,
+            Ok(0) => return Ok(None),
             Ok(first) => (2 * size - first as usize) % size,
             // A broken communicator is told where there is nothing of this rank's own to tell.
-            Err(broken) => return result.and(Err(broken)),
+            Err(broken) => return Ok(Some(broken)),
         };
-        let told = match &result {
-            Err(error) if first == self.rank() => Some((error.status.code(), error.message.as_bytes())),
+        let told = match own {
+            Some(error) if first == self.rank() => Some((error.status.code(), error.message.as_bytes())),
             _ => None,
         };
         let (status, message) = told.unwrap_or((0, &[]));
         let other = self.told_by(first, status, message)?;
-        let result = result.and(Err(other));
-        *lock(self.agreed.lock()) = result.as_ref().err().cloned();
-        result
+        *lock(self.agreed.lock()) = Some(own.unwrap_or(&other).clone());
+        Ok(Some(other))
     }
 
     /// As [`Ranks::agree`], after work in which ranks have met. Lack of memory in the middle, or a failure of the

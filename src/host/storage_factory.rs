@@ -36,7 +36,7 @@ impl StorageFactory for Host {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
         if let Some(over) = &self.over {
-            return Ok(Box::new(own_rows(&self.alone(), over, &matrix, sums)?));
+            return own_rows(&self.alone(), over, &matrix, sums);
         }
         let stored = match columns {
             Columns::Shared => Stored::new(self, matrix),

@@ -7,7 +7,7 @@ use crate::gpu::setup::reorder::DevicePermutation;
 use crate::gpu::setup::transpose::transpose;
 use crate::gpu::{DeviceStencil, Gpu, Narrower, Slice};
 use crate::host::Host;
-use crate::host::distributed::DistributedMatrix;
+use crate::host::distributed::distributed;
 use crate::host::reorder::Permutation as HostPermutation;
 use crate::scalar::{Precision, Scalar, Sums, with_precision, with_storage};
 use crate::sparse::SharedStencil;
@@ -72,7 +72,7 @@ impl MatrixBackend for Host {
         if let Some(rows) = matrix.over_ranks() {
             let (host, halo) = (self.alone(), Arc::clone(&rows.halo));
             return with_precision!(matrix.precision(), I => {
-                Ok(Box::new(DistributedMatrix::new(&host, halo, matrix.shared::<I>()?, Sums::Wide)?))
+                distributed(&host, halo, matrix.shared::<I>()?, Sums::Wide)
             });
         }
         with_precision!(matrix.precision(), I => {
