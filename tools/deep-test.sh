@@ -117,7 +117,7 @@ contraction() {
 }
 
 memory() {
-    TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test host_memory
+    TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test allocations
     TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
 }
 

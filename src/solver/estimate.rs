@@ -170,7 +170,7 @@ mod tests {
         check(cases);
     }
 
-    /// On the host `tests/host_memory.rs` compares what an allocator counts.
+    /// On the host `tests/allocations/host_memory.rs` compares what an allocator counts.
     #[test]
     fn mixed_precision_holds_less_device_memory_than_f64() {
         for name in

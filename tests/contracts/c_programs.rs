@@ -10,7 +10,7 @@
 //! | bad structure and values are found at creation and named with the row; nothing changes on failure | `src/capi/matrix.rs`, `silent.c` |
 //! | options are checked when they are set; unknown keys name the nearest | `src/capi/config.rs`, `silent.c` |
 //! | precision of each level, as constants and as text | `src/capi/config.rs` |
-//! | solve and apply allocate nothing | `no_allocation.rs` |
+//! | solve and apply allocate nothing | `allocations/no_allocation.rs` |
 //! | memory estimate before, report after | `silent.c` |
 //! | panics become a status; the library goes on | `panic.c`, `src/capi/context.rs` |
 //! | no output of its own | every program here |

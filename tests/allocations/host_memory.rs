@@ -1,44 +1,15 @@
 //! Memory that hierarchies and solvers hold on the host, as an allocator counts it: what the report says, and what an
 //! estimate said before.
 //!
-//! One test in a file of its own, because the allocator sees every thread of the process.
+//! One test in a process of its own, because the allocator sees every thread of the process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use crate::{HELD, alone};
 use std::ffi::CStr;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use terrace::capi::*;
 use terrace::gallery;
 use terrace::sparse::Csr;
-
-struct Counting;
-
-/// Bytes that are allocated.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What a solver holds after set-up, a first update and a first solve, with the library's copy of the matrix, and what its
 /// report and an estimate say.
@@ -103,6 +74,10 @@ fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bo
 
 #[test]
 fn what_is_held_is_reported_and_was_estimated() {
+    alone("host_memory::what_is_held_is_reported_and_was_estimated", test);
+}
+
+fn test() {
     let problems = [
         "poisson5:60",
         "poisson7:16",

@@ -1,34 +1,13 @@
 //! After set-up, `terrace_amg_apply` and `terrace_solver_solve` allocate nothing: a simulator calls them in every step.
 //!
-//! One test in a file of its own, because the counting allocator sees every thread of the process.
+//! One test in a process of its own, because the counting allocator sees every thread of the process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use crate::{ALLOCATED, alone};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use terrace::capi::*;
 use terrace::gallery;
-
-struct Counting;
-
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as required of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as required of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The bytes that calls of `work` allocate, the first included.
 fn allocated(work: &mut dyn FnMut()) -> usize {
@@ -136,6 +115,10 @@ fn many_right_hand_sides(count: usize, together: &std::ffi::CStr) -> (usize, usi
 
 #[test]
 fn apply_and_solve_allocate_nothing_after_set_up() {
+    alone("no_allocation::apply_and_solve_allocate_nothing_after_set_up", test);
+}
+
+fn test() {
     for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"richardson"] {
         let options = [(c"solver.type", method)];
         run(c"host:1", &options, 10, 0);
