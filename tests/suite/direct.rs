@@ -154,6 +154,49 @@ fn after_a_singular_update_other_values_are_solved() {
     assert!(relative_residual(&a, &b, &x) < 1e-8);
 }
 
+/// Pairs of unknowns in a chain, with pivots that are almost zero.
+fn almost_singular(pairs: usize, pivot: f64) -> Csr<f64> {
+    let pair = |i: usize| {
+        let (a, b) = (2 * i, 2 * i + 1);
+        let own = [(a, a, 0.7), (a, b, 0.3), (b, a, 0.63), (b, b, 0.27 * (1.0 + pivot))];
+        own.into_iter().chain((i > 0).then(|| [(a, b - 2, 0.11), (b, a - 2, 0.13)]).into_iter().flatten())
+    };
+    Csr::from_triplets(2 * pairs, 2 * pairs, &(0..pairs).flat_map(pair).collect::<Vec<_>>()).unwrap()
+}
+
+/// They pass for pivots, and what they give is no solution.
+#[test]
+fn a_solution_that_is_worse_than_zero_is_an_error() {
+    let cases = (3..9).flat_map(|pairs| [(pairs, 1e-13), (pairs, 3e-14)]);
+    for device in std::iter::once("host:2").chain(devices()) {
+        let mut refused = 0;
+        for (pairs, pivot) in cases.clone() {
+            let a = almost_singular(pairs, pivot);
+            let b: Vec<f64> = (0..a.rows).map(|i| 1.0 + 0.37 * i as f64).collect();
+            let mut config = Config::new();
+            config.set_str("solver.type", "direct").unwrap();
+            let mut direct = Solver::new(&Context::new(device).unwrap(), &config);
+            // Others are found out by their factorisation.
+            if direct.setup(Some(&matrix(&a))).is_err() {
+                continue;
+            }
+            for guess in [Guess::Zero, Guess::Given] {
+                let given = vec![0.1; a.rows];
+                let mut x = given.clone();
+                let end = direct.solve(&b, &mut x, guess);
+                let told = direct.report().solves[0].true_residual;
+                assert!(told <= 1.0, "{device}, {pairs} pairs: {end:?}, {told}");
+                let Err(error) = end else { continue };
+                refused += 1;
+                assert!(error.status == Status::Breakdown && error.message.contains("singular to rounding"), "{error}");
+                assert_eq!(x, if guess == Guess::Zero { vec![0.0; a.rows] } else { given }, "{device}");
+                assert!((told - relative_residual(&a, &b, &x)).abs() < 1e-12, "{device}: {told}");
+            }
+        }
+        assert!(refused > 0, "{device}");
+    }
+}
+
 #[test]
 fn what_a_factorisation_cannot_do_is_refused() {
     let a = gallery("poisson5:9");
