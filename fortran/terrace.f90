@@ -186,6 +186,7 @@ module terrace
   public :: terrace_context_raise_panic, terrace_context_set_communicator, terrace_threads_communicator
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
   public :: terrace_matrix_create_stencil, terrace_matrix_set_grid, terrace_matrix_create_csr_distributed
+  public :: terrace_matrix_create_bsr_distributed, terrace_matrix_create_parcsr
   public :: terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates, terrace_matrix_set_functions
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_get_arrays
@@ -242,6 +243,28 @@ module terrace
     module procedure create_distributed_i64_i32_f32
     module procedure create_distributed_i64_i64_f64
     module procedure create_distributed_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_bsr_distributed
+    module procedure create_blocks_i32_i32_f64
+    module procedure create_blocks_i32_i32_f32
+    module procedure create_blocks_i32_i64_f64
+    module procedure create_blocks_i32_i64_f32
+    module procedure create_blocks_i64_i32_f64
+    module procedure create_blocks_i64_i32_f32
+    module procedure create_blocks_i64_i64_f64
+    module procedure create_blocks_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_parcsr
+    module procedure create_parcsr_i32_i32_f64
+    module procedure create_parcsr_i32_i32_f32
+    module procedure create_parcsr_i32_i64_f64
+    module procedure create_parcsr_i32_i64_f32
+    module procedure create_parcsr_i64_i32_f64
+    module procedure create_parcsr_i64_i32_f32
+    module procedure create_parcsr_i64_i64_f64
+    module procedure create_parcsr_i64_i64_f32
   end interface
 
   interface terrace_matrix_create_bsr
@@ -640,6 +663,51 @@ module terrace
       type(c_ptr), value :: values
       integer(c_int32_t), value :: base
       integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_bsr_distributed(context, total_block_rows, first_block_row, block_rows, block_size, &
+        offset_type, row_offsets, column_type, columns, value_type, values, base, flags, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_bsr_distributed')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: total_block_rows
+      integer(c_int64_t), value :: first_block_row
+      integer(c_int64_t), value :: block_rows
+      integer(c_int32_t), value :: block_size
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_parcsr(context, total_rows, first_row, rows, index_type, diagonal_offsets, &
+        diagonal_columns, off_diagonal_offsets, off_diagonal_columns, map_count, map_type, column_map, value_type, &
+        diagonal_values, off_diagonal_values, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_parcsr')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: total_rows
+      integer(c_int64_t), value :: first_row
+      integer(c_int64_t), value :: rows
+      integer(c_int32_t), value :: index_type
+      type(c_ptr), value :: diagonal_offsets
+      type(c_ptr), value :: diagonal_columns
+      type(c_ptr), value :: off_diagonal_offsets
+      type(c_ptr), value :: off_diagonal_columns
+      integer(c_int64_t), value :: map_count
+      integer(c_int32_t), value :: map_type
+      type(c_ptr), value :: column_map
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: diagonal_values
+      type(c_ptr), value :: off_diagonal_values
       type(c_ptr), intent(inout) :: matrix
       integer(c_int32_t) :: outcome
     end function
@@ -1951,6 +2019,568 @@ contains
       outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
       outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! The same for rows of blocks: values(j, i, k) is row i, column j of block k.
+  recursive subroutine create_blocks_i32_i32_f64(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I32, offsets, TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i32_i32_f32(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I32, offsets, TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i32_i64_f64(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I32, offsets, TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i32_i64_f32(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int32_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I32, offsets, TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i64_i32_f64(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I64, offsets, TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i64_i32_f32(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int32_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I64, offsets, TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i64_i64_f64(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_double), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I64, offsets, TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_blocks_i64_i64_f32(context, total_block_rows, first_block_row, row_offsets, columns, values, &
+      matrix, status, base, sorted)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_block_rows, first_block_row
+    integer(c_int64_t), intent(in), target, contiguous :: row_offsets(:)
+    integer(c_int64_t), intent(in), target, contiguous :: columns(:)
+    real(c_float), intent(in), target, contiguous :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    logical, intent(in), optional :: sorted
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(values, 1) == size(values, 2) .and. &
+      min(size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)) >= entries) offsets = c_loc(row_offsets)
+    outcome = c_matrix_create_bsr_distributed(context%handle, total_block_rows, first_block_row, rows, &
+      int(size(values, 1), c_int32_t), TERRACE_I64, offsets, TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), &
+      base_of(base), flags_of(.false., sorted), matrix%handle)
+    if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      outcome = misfit(context, 'values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  ! The same in two parts, as hypre's ParCSR and PETSc's MPIAIJ hold them, counted from 0.
+  recursive subroutine create_parcsr_i32_i32_f64(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I32, c_loc(column_map), &
+      TERRACE_F64, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i32_i32_f32(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I32, c_loc(column_map), &
+      TERRACE_F32, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i32_i64_f64(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I64, c_loc(column_map), &
+      TERRACE_F64, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i32_i64_f32(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int32_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I32, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I64, c_loc(column_map), &
+      TERRACE_F32, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i64_i32_f64(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I32, c_loc(column_map), &
+      TERRACE_F64, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i64_i32_f32(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int32_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I32, c_loc(column_map), &
+      TERRACE_F32, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i64_i64_f64(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_double), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I64, c_loc(column_map), &
+      TERRACE_F64, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  recursive subroutine create_parcsr_i64_i64_f32(context, total_rows, first_row, diagonal_offsets, diagonal_columns, &
+      diagonal_values, off_diagonal_offsets, off_diagonal_columns, off_diagonal_values, column_map, matrix, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: total_rows, first_row
+    integer(c_int64_t), intent(in), target, contiguous :: diagonal_offsets(:), diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: off_diagonal_offsets(:), off_diagonal_columns(:)
+    real(c_float), intent(in), target, contiguous :: off_diagonal_values(:)
+    integer(c_int64_t), intent(in), target, contiguous :: column_map(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr) :: offsets
+    integer(c_int64_t) :: rows, own, others, of_own, of_others
+    integer(c_int32_t) :: outcome
+    rows = size(diagonal_offsets, kind=c_int64_t) - 1
+    own = 0
+    others = 0
+    if (rows >= 0) own = int(diagonal_offsets(rows + 1), c_int64_t)
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1) others = int(off_diagonal_offsets(rows + 1), c_int64_t)
+    of_own = min(size(diagonal_columns, kind=c_int64_t), size(diagonal_values, kind=c_int64_t))
+    of_others = min(size(off_diagonal_columns, kind=c_int64_t), size(off_diagonal_values, kind=c_int64_t))
+    offsets = c_null_ptr
+    if (rows >= 0 .and. size(off_diagonal_offsets) == rows + 1 .and. of_own >= own .and. of_others >= others) &
+      offsets = c_loc(diagonal_offsets)
+    outcome = c_matrix_create_parcsr(context%handle, total_rows, first_row, rows, TERRACE_I64, offsets, c_loc(diagonal_columns), &
+      c_loc(off_diagonal_offsets), c_loc(off_diagonal_columns), size(column_map, kind=c_int64_t), TERRACE_I64, c_loc(column_map), &
+      TERRACE_F32, c_loc(diagonal_values), c_loc(off_diagonal_values), matrix%handle)
+    if (of_own < own) then
+      outcome = misfit(context, 'diagonal_columns', of_own, own)
+    else if (of_others < others) then
+      outcome = misfit(context, 'off_diagonal_columns', of_others, others)
+    else if (size(off_diagonal_offsets) /= rows + 1) then
+      outcome = misfit(context, 'off_diagonal_offsets', size(off_diagonal_offsets, kind=c_int64_t), rows + 1)
     end if
     call conclude(outcome, status)
   end subroutine

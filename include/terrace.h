@@ -1073,6 +1073,79 @@ terrace_status terrace_matrix_create_csr_distributed(terrace_context *context,
                                                      terrace_matrix **matrix);
 
 /**
+ * Makes a square matrix of blocks of which each rank has contiguous rows of blocks, those of rank 0 first. Collective, and otherwise as
+ * `terrace_matrix_create_csr_distributed`. The blocks are stored as scalar rows: near-null space, coordinates, functions and vectors concern these.
+ *
+ * - `context`: not NULL, with a communicator (`terrace_context_set_communicator`).
+ * - `total_block_rows`: rows, and columns, of blocks of the whole matrix; the same on all ranks.
+ * - `first_block_row`: the first of this rank, counted from `base`.
+ * - `block_rows`: rows of blocks of this rank, 0 or more.
+ * - `block_size`: rows and columns of a block, 1 to 8; the same on all ranks.
+ * - `offset_type`, `row_offsets`, `column_type`, `columns`: as in `terrace_matrix_create_csr_distributed`, for blocks.
+ * - `value_type`, `values`: `block_size * block_size` for each block, row by row.
+ * - `base`: 0 or 1.
+ * - `flags`: `TERRACE_COPY`, also with `TERRACE_SORTED`; values are copied in any case, and `TERRACE_BORROW` is refused.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * `terrace_matrix_update_values` takes the values of this rank as they are given here, and is not collective.
+ *
+ * Returns when the ranks agree. Errors: those of `terrace_matrix_create_csr_distributed`. One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_bsr_distributed(terrace_context *context,
+                                                     int64_t total_block_rows,
+                                                     int64_t first_block_row,
+                                                     int64_t block_rows,
+                                                     int32_t block_size,
+                                                     terrace_type offset_type,
+                                                     const void *row_offsets,
+                                                     terrace_type column_type,
+                                                     const void *columns,
+                                                     terrace_type value_type,
+                                                     const void *values,
+                                                     int32_t base,
+                                                     terrace_matrix_flags flags,
+                                                     terrace_matrix **matrix);
+
+/**
+ * Makes a square matrix of which each rank has contiguous rows in two parts, as hypre's ParCSR and PETSc's MPIAIJ hold them: the columns that
+ * are rows of the same rank, and the others, with a map to their numbers in the whole matrix. Collective, and otherwise as
+ * `terrace_matrix_create_csr_distributed`. All indices are counted from 0, and all arrays are copied.
+ *
+ * - `context`: not NULL, with a communicator (`terrace_context_set_communicator`).
+ * - `total_rows`: rows, and columns, of the whole matrix; the same on all ranks.
+ * - `first_row`: the first row of this rank.
+ * - `rows`: rows of this rank, 0 or more.
+ * - `index_type`: of offsets and columns of both parts, `TERRACE_I32` or `TERRACE_I64`.
+ * - `diagonal_offsets`, `diagonal_columns`: host or device; the first part. Column 0 is the first row of this rank. Columns need no order.
+ * - `off_diagonal_offsets`, `off_diagonal_columns`: the second part. Column k is `column_map[k]`.
+ * - `map_count`: columns of the second part; those that no row has are fine.
+ * - `map_type`, `column_map`: their numbers in the whole matrix, none of which belongs to this rank, in any order.
+ * - `value_type`, `diagonal_values`, `off_diagonal_values`: the values of both, in the same format on all ranks.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * A part without entries may have NULL for columns and values. Results are those of the same rows in one part, to the bit.
+ * `terrace_matrix_update_values` takes the values of the first part followed by those of the second, and is not collective.
+ *
+ * Returns when the ranks agree. Errors: those of `terrace_matrix_create_csr_distributed`. One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_parcsr(terrace_context *context,
+                                            int64_t total_rows,
+                                            int64_t first_row,
+                                            int64_t rows,
+                                            terrace_type index_type,
+                                            const void *diagonal_offsets,
+                                            const void *diagonal_columns,
+                                            const void *off_diagonal_offsets,
+                                            const void *off_diagonal_columns,
+                                            int64_t map_count,
+                                            terrace_type map_type,
+                                            const void *column_map,
+                                            terrace_type value_type,
+                                            const void *diagonal_values,
+                                            const void *off_diagonal_values,
+                                            terrace_matrix **matrix);
+
+/**
  * Makes a matrix on a logically rectangular grid from a stencil, without any index. Everything that takes a matrix takes this one. AMG on it is
  * multigrid for structured grids, unless the option "amg.type" says otherwise.
  *

@@ -605,6 +605,79 @@ public:
         return made;
     }
 
+    /// The rows of blocks of this rank of a square matrix. Collective (terrace_matrix_create_bsr_distributed).
+    ///
+    /// - `total_block_rows`: rows of blocks of all ranks. `first_block_row`: the first of this rank, counted from `how.base`.
+    /// - `block_size`: rows and columns of a block, 1 to 8.
+    /// - `row_offsets`, `columns`: count blocks. `values`: block_size * block_size for each block, row by row; copied.
+    ///
+    /// Errors, on every rank: as csr_distributed(); TERRACE_ERROR_UNSUPPORTED for values to borrow.
+    static matrix bsr_distributed(const context &on, std::int64_t total_block_rows, std::int64_t first_block_row,
+                                  std::int32_t block_size, index_array row_offsets, index_array columns, value_array values,
+                                  const layout &how, status &result TERRACE_OR_THROW) {
+        matrix made(detail::logs::of(on));
+        const bool has_offsets = row_offsets.size > 0 && row_offsets.data;
+        const std::int64_t needed = has_offsets ? detail::entries(row_offsets, how.base) : 0;
+        const std::int64_t of_values = needed * block_size * block_size;
+        const bool fits = has_offsets && columns.size >= needed && values.size >= of_values;
+        made.create(
+            [&](terrace_matrix **out) {
+                return terrace_matrix_create_bsr_distributed(on.get(), total_block_rows, first_block_row, row_offsets.size - 1,
+                                                             block_size, row_offsets.type, fits ? row_offsets.data : nullptr,
+                                                             columns.type, columns.data, values.type, values.data, how.base,
+                                                             how.flags, out);
+            },
+            result);
+        if (fits)
+            made.measure(on);
+        else
+            refuse_size(on, columns.size < needed ? "columns" : "values", columns.size < needed ? columns.size : values.size,
+                        columns.size < needed ? needed : of_values, result);
+        return made;
+    }
+
+    /// The rows of this rank in two parts, as hypre's ParCSR and PETSc's MPIAIJ hold them. Collective; indices are counted from 0, and all
+    /// arrays are copied (terrace_matrix_create_parcsr).
+    ///
+    /// - `total_rows`: rows of all ranks. `first_row`: the first of this rank.
+    /// - `diagonal_offsets`, `diagonal_columns`, `diagonal_values`: columns that are rows of this rank, the first of which is column 0.
+    /// - `off_diagonal_offsets`, `off_diagonal_columns`, `off_diagonal_values`: the others; column k is `column_map[k]` of the whole. All
+    ///   offsets and columns have one type.
+    ///
+    /// Errors, on every rank: as csr_distributed().
+    static matrix parcsr(const context &on, std::int64_t total_rows, std::int64_t first_row, index_array diagonal_offsets,
+                         index_array diagonal_columns, value_array diagonal_values, index_array off_diagonal_offsets,
+                         index_array off_diagonal_columns, value_array off_diagonal_values, index_array column_map,
+                         status &result TERRACE_OR_THROW) {
+        matrix made(detail::logs::of(on));
+        const auto rows = diagonal_offsets.size - 1;
+        const bool has_offsets = rows >= 0 && diagonal_offsets.data && off_diagonal_offsets.data && off_diagonal_offsets.size == rows + 1;
+        const std::int64_t own = has_offsets ? detail::entries(diagonal_offsets, 0) : 0;
+        const std::int64_t others = has_offsets ? detail::entries(off_diagonal_offsets, 0) : 0;
+        const bool same = diagonal_columns.type == diagonal_offsets.type && off_diagonal_offsets.type == diagonal_offsets.type &&
+                          off_diagonal_columns.type == diagonal_offsets.type && off_diagonal_values.type == diagonal_values.type;
+        const std::int64_t of_own = diagonal_columns.size < diagonal_values.size ? diagonal_columns.size : diagonal_values.size;
+        const std::int64_t of_others =
+            off_diagonal_columns.size < off_diagonal_values.size ? off_diagonal_columns.size : off_diagonal_values.size;
+        // What is wrong here must be an error on the other ranks, too, so that it is left to the library.
+        const bool fits = has_offsets && same && of_own >= own && of_others >= others;
+        made.create(
+            [&](terrace_matrix **out) {
+                return terrace_matrix_create_parcsr(on.get(), total_rows, first_row, rows, diagonal_offsets.type,
+                                                    fits ? diagonal_offsets.data : nullptr, diagonal_columns.data,
+                                                    off_diagonal_offsets.data, off_diagonal_columns.data, column_map.size, column_map.type,
+                                                    column_map.data, diagonal_values.type, diagonal_values.data,
+                                                    off_diagonal_values.data, out);
+            },
+            result);
+        if (fits)
+            made.measure(on);
+        else if (has_offsets && same)
+            refuse_size(on, of_own < own ? "the diagonal part" : "the off-diagonal part", of_own < own ? of_own : of_others,
+                        of_own < own ? own : others, result);
+        return made;
+    }
+
     /// A matrix from compressed sparse rows of square blocks (terrace_matrix_create_bsr).
     ///
     /// - `block_size`: rows and columns of a block, 1 to 8.

@@ -234,6 +234,24 @@ impl LentValues {
         }
     }
 
+    /// The values at these places, among these and then those of `rest`, which is in the same format.
+    pub fn ordered(&self, rest: Option<&LentValues>, order: &[u32]) -> Result<Values> {
+        fn at<T: Copy>(first: &[T], rest: &[T], place: u32) -> T {
+            let place = place as usize;
+            if place < first.len() { first[place] } else { rest[place - first.len()] }
+        }
+        Ok(match (self, rest) {
+            (LentValues::F64(values), rest) => {
+                let rest = if let Some(LentValues::F64(rest)) = rest { rest.as_slice() } else { &[] };
+                Values::from(try_collect(order.iter().map(|place| at(values.as_slice(), rest, *place)))?)
+            }
+            (LentValues::F32(values), rest) => {
+                let rest = if let Some(LentValues::F32(rest)) = rest { rest.as_slice() } else { &[] };
+                Values::from(try_collect(order.iter().map(|place| at(values.as_slice(), rest, *place)))?)
+            }
+        })
+    }
+
     pub fn keep(self, borrow: bool) -> Result<Values> {
         Ok(match self {
             LentValues::F64(values) => Values::F64(values.keep(borrow)?),

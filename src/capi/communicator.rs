@@ -8,6 +8,7 @@ use super::boundary::{Out, call, guard, null, out};
 use super::matrix::{check_base_and_flags, terrace_matrix};
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
+use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::matrix::{GivenRows, Matrix};
 use std::ffi::c_void;
@@ -216,22 +217,13 @@ pub unsafe extern "C" fn terrace_matrix_create_csr_distributed(
     call!(context, |context| {
         let context = &context.state.context;
         let borrow = flags & TERRACE_BORROW != 0;
-        let checked = || -> Result<(GivenRows, Out<*mut terrace_matrix>)> {
+        let given = || -> Result<Given> {
             let out = out!(matrix);
             check_base_and_flags(base, flags)?;
-            let numbers = [total_rows, first_row.saturating_sub(i64::from(base)), rows];
-            for (name, number, most) in [
-                ("total_rows", numbers[0], i64::MAX >> 11),
-                ("first_row", numbers[1], numbers[0]),
-                ("rows", numbers[2], numbers[0].saturating_sub(numbers[1]).min(i64::from(i32::MAX))),
-            ] {
-                if !(0..=most).contains(&number) {
-                    return fail!(InvalidArgument, "{name} is {number}, counted from 0; accepted: 0 to {most}");
-                }
-            }
-            let [total, first, rows] = numbers.map(|number| number as usize);
+            let names = ["total_rows", "first_row", "rows"];
+            let [total, first, rows] = checked_rows(names, [total_rows, first_row, rows], base, 1)?;
             // SAFETY: arrays of the lengths that the documentation asks for.
-            let given = unsafe {
+            let rows = unsafe {
                 let offsets = LentOffsets::new(context, offset_type, row_offsets, rows + 1)?;
                 let nnz = offsets.entries(rows, total, base)?;
                 let columns = LentColumns::new(context, column_type, columns, nnz)?;
@@ -246,19 +238,49 @@ pub unsafe extern "C" fn terrace_matrix_create_csr_distributed(
                     base: base as usize,
                 }
             };
-            Ok((given, out))
+            Ok(Given { rows, out, borrow, order: None })
         };
-        let (given, out) = match checked() {
-            Ok((given, out)) => (Ok(given), Some(out)),
-            Err(error) => (Err(error), None),
-        };
-        let made = Matrix::distributed(context, given)?;
-        let Some(out) = out else { unreachable!("what this rank gave was accepted") };
-        let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell: false };
-        // SAFETY: not null, and valid for a write as the documentation asks.
-        unsafe { out.set(Box::into_raw(Box::new(made))) };
-        Ok(())
+        hand_out(context, given())
     })
+}
+
+/// Rows of all ranks, the first of this rank, and their number, counted from 0, of rows of blocks of `block` rows.
+pub(super) fn checked_rows(names: [&str; 3], numbers: [i64; 3], base: i32, block: usize) -> Result<[usize; 3]> {
+    let [total, first, rows] = [numbers[0], numbers[1].saturating_sub(i64::from(base)), numbers[2]];
+    let block = block as i64;
+    for (name, number, most) in [
+        (names[0], total, (i64::MAX >> 11) / block),
+        (names[1], first, total),
+        (names[2], rows, total.saturating_sub(first).min(i64::from(i32::MAX) / block)),
+    ] {
+        if !(0..=most).contains(&number) {
+            return fail!(InvalidArgument, "{name} is {number}, counted from 0; accepted: 0 to {most}");
+        }
+    }
+    Ok([total as usize, first as usize, rows as usize])
+}
+
+/// The rows of this rank, and what its handle keeps beside them.
+pub(super) struct Given {
+    pub rows: GivenRows,
+    pub out: Out<*mut terrace_matrix>,
+    pub borrow: bool,
+    /// Where the values lie among those that the caller gives.
+    pub order: Option<Vec<u32>>,
+}
+
+/// Collective: makes the matrix of what the ranks give.
+pub(super) fn hand_out(context: &Context, given: Result<Given>) -> Result<()> {
+    let (rows, kept) = match given {
+        Ok(Given { rows, out, borrow, order }) => (Ok(rows), Some((out, borrow, order))),
+        Err(error) => (Err(error), None),
+    };
+    let made = Matrix::distributed(context, rows)?;
+    let Some((out, borrow, order)) = kept else { unreachable!("what this rank gave was accepted") };
+    let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell: false, order };
+    // SAFETY: not null, and valid for a write as the documentation asks.
+    unsafe { out.set(Box::into_raw(Box::new(made))) };
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,12 +22,14 @@ pub struct terrace_matrix {
     pub(super) borrow: bool,
     /// Whether the caller gives all values of a cell of a stencil together.
     pub(super) by_cell: bool,
+    /// Where the values of the rows lie among those that the caller gives; none where they have the same order.
+    pub(super) order: Option<Vec<u32>>,
 }
 
 impl terrace_matrix {
     /// A matrix whose arrays are the library's.
     pub(super) fn own(matrix: Matrix) -> terrace_matrix {
-        terrace_matrix { matrix: Arc::new(matrix), borrow: false, by_cell: false }
+        terrace_matrix { matrix: Arc::new(matrix), borrow: false, by_cell: false, order: None }
     }
 }
 
@@ -277,7 +279,10 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         // SAFETY: as above.
         let lent = unsafe { LentValues::new(context, value_type, values, entries) }?;
         context.run(entries, || {
-            let values = lent.keep(matrix.borrow || matrix.by_cell)?;
+            let values = match &matrix.order {
+                Some(order) => lent.ordered(None, order)?,
+                None => lent.keep(matrix.borrow || matrix.by_cell)?,
+            };
             match matrix.matrix.stencil().filter(|_| matrix.by_cell) {
                 Some(stencil) => matrix.matrix.update_values(by_offset(&stencil, values, true)?),
                 None => matrix.matrix.update_values(values),
@@ -444,7 +449,12 @@ unsafe fn create(
         let matrix = unsafe { device_arrays::matrix(gpu, (rows, cols, block), arrays, base, borrow, sorted) }?;
         // SAFETY: by this function's contract.
         unsafe {
-            out.set(Box::into_raw(Box::new(terrace_matrix { matrix: Arc::new(matrix), borrow, by_cell: false })))
+            out.set(Box::into_raw(Box::new(terrace_matrix {
+                matrix: Arc::new(matrix),
+                borrow,
+                by_cell: false,
+                order: None,
+            })))
         };
         return Ok(());
     }
@@ -461,7 +471,7 @@ unsafe fn create(
         let structure = Structure { rows, cols, block: Block::square(block), offsets, columns, base };
         Matrix::new(structure, values.keep(borrow)?, sorted)
     })?;
-    let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow, by_cell: false };
+    let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow, by_cell: false, order: None };
     // SAFETY: by this function's contract.
     unsafe { out.set(Box::into_raw(Box::new(matrix))) };
     Ok(())

@@ -21,6 +21,7 @@ mod device;
 mod device_arrays;
 #[cfg(test)]
 mod device_matrix_tests;
+mod distributed;
 mod fsai;
 #[cfg(test)]
 mod lagged_tests;
@@ -40,6 +41,7 @@ pub use communicator::*;
 pub use config::*;
 pub use context::*;
 pub use device::*;
+pub use distributed::*;
 pub use fsai::*;
 pub use library::*;
 pub use matrix::*;

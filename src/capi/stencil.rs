@@ -73,7 +73,7 @@ pub unsafe extern "C" fn terrace_matrix_create_stencil(
             let made = Matrix::stencil_on_device(gpu, made)?;
             // What was launched has read the caller's values.
             gpu.end_call()?;
-            let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell };
+            let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell, order: None };
             // SAFETY: not null, and valid for a write as the documentation asks.
             unsafe { out.set(Box::into_raw(Box::new(made))) };
             return Ok(());
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn terrace_matrix_create_stencil(
             let values = by_offset(&stencil, values.keep(borrow || by_cell)?, by_cell)?;
             Matrix::on_grid(stencil, values)
         })?;
-        let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell };
+        let made = terrace_matrix { matrix: Arc::new(made), borrow, by_cell, order: None };
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(made))) };
         Ok(())

@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "device",
     "matrix",
     "communicator",
+    "distributed",
     "stencil",
     "operations",
     "config",

@@ -267,6 +267,60 @@ impl World {
             }
             return;
         }
+        if self.random.once_in(8) {
+            // One rank: blocks of one row, or all entries in the diagonal part.
+            let status = if self.random.once_in(2) {
+                let block = if self.random.once_in(10) { 9 } else { 1 };
+                call!(
+                    self,
+                    terrace_matrix_create_bsr_distributed(
+                        context,
+                        n as i64,
+                        0,
+                        rows,
+                        block,
+                        i64_,
+                        offsets,
+                        i32_,
+                        columns,
+                        f64_,
+                        values,
+                        base,
+                        flags,
+                        &mut handle
+                    )
+                )
+            } else {
+                let wide: Vec<i64> = system.columns.iter().map(|column| i64::from(*column)).collect();
+                let none = vec![0_i64; n + 1];
+                let map_count = if self.random.once_in(10) { 1 } else { 0 };
+                call!(
+                    self,
+                    terrace_matrix_create_parcsr(
+                        context,
+                        n as i64,
+                        0,
+                        rows,
+                        i64_,
+                        offsets,
+                        wide.as_ptr().cast(),
+                        none.as_ptr().cast(),
+                        null(),
+                        map_count,
+                        i64_,
+                        null(),
+                        f64_,
+                        values,
+                        null(),
+                        &mut handle
+                    )
+                )
+            };
+            if status == 0 {
+                self.matrices.push(Matrix { handle, system });
+            }
+            return;
+        }
         // SAFETY: the arrays are as long as the sizes say, or a pointer is null.
         let status = unsafe {
             terrace_matrix_create_csr(

@@ -155,3 +155,151 @@ fn tables_are_checked() {
     // SAFETY: the table is not used again.
     unsafe { table.free.unwrap()(table.user) };
 }
+
+/// The tridiagonal matrix of `create` in two parts, the own columns from the right to the left, and with a column that no row has.
+fn create_in_parts(context: &TestContext, rank: usize, map: Option<&[i64]>) -> (terrace_status, *mut terrace_matrix) {
+    let (first, total) = (2 * rank as i64, 6);
+    let below = first > 0;
+    let above = first + 2 < total;
+    let (offsets, columns, values) = ([0_i32, 2, 4], [1_i32, 0, 1, 0], [-1.0_f64, 3.0, 3.0, -1.0]);
+    let of_map: Vec<i64> = [above.then_some(first + 2), Some((first + 3) % 6), below.then_some(first - 1)]
+        .into_iter()
+        .flatten()
+        .filter(|j| !(first..first + 2).contains(j))
+        .collect();
+    let map = map.unwrap_or(&of_map);
+    let place = |column: i64| of_map.iter().position(|j| *j == column).map(|k| k as i32);
+    let mut other_columns: Vec<i32> = below.then(|| place(first - 1)).flatten().into_iter().collect();
+    let other_offsets = [0, other_columns.len() as i32, other_columns.len() as i32 + i32::from(above)];
+    other_columns.extend(above.then(|| place(first + 2)).flatten());
+    let other_values = vec![-1.0_f64; other_columns.len()];
+    let mut matrix = null_mut();
+    let status = abi!(terrace_matrix_create_parcsr(
+        context.0,
+        total,
+        first,
+        2,
+        TERRACE_I32,
+        offsets.as_ptr().cast(),
+        columns.as_ptr().cast(),
+        other_offsets.as_ptr().cast(),
+        other_columns.as_ptr().cast(),
+        map.len() as i64,
+        TERRACE_I64,
+        map.as_ptr().cast(),
+        TERRACE_F64,
+        values.as_ptr().cast(),
+        other_values.as_ptr().cast(),
+        &mut matrix
+    ));
+    (status, matrix)
+}
+
+/// The same in blocks of 2 x 2, all of which are stored.
+fn create_in_blocks(
+    context: &TestContext,
+    rank: usize,
+    flags: terrace_matrix_flags,
+) -> (terrace_status, *mut terrace_matrix) {
+    let blocks: Vec<i32> =
+        (0..3).filter(|block: &i32| block.abs_diff(rank as i32) <= 1).map(|block| block + 1).collect();
+    let mut values = Vec::new();
+    for block in &blocks {
+        for row in [2 * rank as i32, 2 * rank as i32 + 1] {
+            for column in [2 * block - 2, 2 * block - 1] {
+                values.push([3.0_f32, -1.0, 0.0, 0.0, 0.0][row.abs_diff(column).min(4) as usize]);
+            }
+        }
+    }
+    let offsets = [1_i64, blocks.len() as i64 + 1];
+    let mut matrix = null_mut();
+    let status = abi!(terrace_matrix_create_bsr_distributed(
+        context.0,
+        3,
+        rank as i64 + 1,
+        1,
+        2,
+        TERRACE_I64,
+        offsets.as_ptr().cast(),
+        TERRACE_I32,
+        blocks.as_ptr().cast(),
+        TERRACE_F32,
+        values.as_ptr().cast(),
+        1,
+        flags,
+        &mut matrix
+    ));
+    (status, matrix)
+}
+
+/// Set-up and a solve for ones.
+fn solved(context: &TestContext, matrix: *mut terrace_matrix) -> [f64; 2] {
+    let mut solver = null_mut();
+    assert_eq!(abi!(terrace_solver_create(context.0, null(), &mut solver)), 0);
+    assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0, "{}", context.last_error());
+    let (b, mut x) = ([1.0_f64; 2], [f64::NAN; 2]);
+    let (b, into) = (b.as_ptr().cast(), x.as_mut_ptr().cast());
+    assert_eq!(abi!(terrace_solver_solve(solver, TERRACE_F64, 1, b, into, TERRACE_ZERO_GUESS)), 0);
+    assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
+    x
+}
+
+#[test]
+fn parts_and_blocks_are_the_rows_that_they_stand_for() {
+    let parts = on_ranks(3, |context, rank| {
+        let (status, matrix) = create(context, 6, rank, None);
+        assert_eq!(status, 0);
+        let expected = solved(context, matrix);
+        let (status, in_parts) = create_in_parts(context, rank, None);
+        assert_eq!(status, 0, "{}", context.last_error());
+        assert_eq!(solved(context, in_parts), expected);
+        let (status, in_blocks) = create_in_blocks(context, rank, TERRACE_COPY);
+        assert_eq!(status, 0, "{}", context.last_error());
+        let found = solved(context, in_blocks);
+        assert!(found.iter().zip(&expected).all(|(f, e)| (f - e).abs() < 1e-6), "{found:?} {expected:?}");
+
+        // New values have the order of creation: twice the matrix is half the solution.
+        let mut entries = 0;
+        let size = |m, entries: &mut i64| {
+            abi!(terrace_matrix_get_size(context.0, m, null_mut(), null_mut(), entries, null_mut()))
+        };
+        assert_eq!(size(in_parts, &mut entries), 0);
+        let others = entries as usize - 4;
+        let mut doubled = vec![-2.0_f64, 6.0, 6.0, -2.0];
+        doubled.extend(vec![-2.0; others]);
+        let status =
+            abi!(terrace_matrix_update_values(context.0, in_parts, TERRACE_F64, doubled.as_ptr().cast(), entries));
+        assert_eq!(status, 0, "{}", context.last_error());
+        let found = solved(context, in_parts);
+        assert!(found.iter().zip(&expected).all(|(f, e)| (2.0 * f - e).abs() < 1e-7), "{found:?} {expected:?}");
+        for matrix in [matrix, in_parts, in_blocks] {
+            assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        }
+        expected
+    });
+    assert!((3.0 * parts[0][0] - parts[0][1] - 1.0).abs() < 1e-7);
+}
+
+#[test]
+fn wrong_parts_of_one_rank_are_errors_of_all() {
+    on_ranks(3, |context, rank| {
+        // A map with a row of the rank itself, and one that is too short.
+        let (status, _) = create_in_parts(context, rank, (rank == 1).then_some(&[4, 5, 2]));
+        assert_eq!(status, Status::MatrixStructure.code());
+        let sentence = context.last_error();
+        assert!(
+            sentence.contains("column_map[2] is 2; accepted: 0 to 5, but for rows 2 to 3 of this rank"),
+            "{sentence}"
+        );
+        let (status, _) = create_in_parts(context, rank, (rank == 1).then_some(&[4]));
+        assert_eq!(status, Status::MatrixStructure.code());
+        assert!(
+            context.last_error().contains("the off-diagonal part: row 2 has column 2 of 1"),
+            "{}",
+            context.last_error()
+        );
+        let (status, _) = create_in_blocks(context, rank, if rank == 0 { TERRACE_BORROW } else { TERRACE_COPY });
+        assert_eq!(status, Status::Unsupported.code());
+        assert!(context.last_error().contains("TERRACE_BORROW: blocks over ranks"), "{}", context.last_error());
+    });
+}
