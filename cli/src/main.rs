@@ -22,6 +22,7 @@ mod ranks;
 mod rhs;
 mod scaling;
 mod setup;
+mod small;
 mod solve;
 mod spmv;
 mod stencils;

@@ -24,6 +24,7 @@ use crate::matrix::{GivenFunctions, Import, Matrix};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
+use crate::threads::PASSES;
 pub use choice::Renewal;
 use compute::Computing;
 use std::any::Any;
@@ -95,7 +96,7 @@ impl Builder<'_> {
             data.downcast_ref::<HierarchySymbolic<S>>().map(|data| data.0.clone())
         };
         let symbolic = data.and_then(any);
-        setup.run(self.matrix.entries(), || {
+        setup.run(PASSES * self.matrix.entries(), || {
             let mut built = with_precision!(self.precision(), T => self.build_in::<S, B, T>(setup, to, symbolic))?;
             if let Some(reason) = reason {
                 built.place += &format!(": {reason}");

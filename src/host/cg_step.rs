@@ -1,8 +1,10 @@
 //! The operations of conjugate gradients on the host.
 
 use super::Host;
+use super::vector::dot_piece;
 use crate::backend::{Backend, Beta, CgScalars, CgStep, Operator};
 use crate::error::Result;
+use crate::par;
 use crate::scalar::Scalar;
 
 /// The scalars of an iteration.
@@ -43,11 +45,24 @@ impl CgStep<Host> for HostCgStep {
 
     fn update_solution<T: Scalar>(&mut self, (p, q): (&[T], &[T]), x: &mut [T], r: &mut [T]) -> Result<()> {
         let alpha = T::from_f64(self.scalars.alpha);
-        if alpha != T::ZERO {
-            self.host.axpby(alpha, p, T::ONE, x);
-            self.host.axpby(-alpha, q, T::ONE, r);
+        if self.host.is_distributed() {
+            if alpha != T::ZERO {
+                self.host.axpby(alpha, p, T::ONE, x);
+                self.host.axpby(-alpha, q, T::ONE, r);
+            }
+            self.scalars.rr = self.host.dot(r, r);
+            return Ok(());
         }
-        self.scalars.rr = self.host.dot(r, r);
+        assert!(p.len() == x.len() && q.len() == x.len());
+        self.scalars.rr = self.host.run(x.len(), || {
+            par::sum_mut2(x, r, par::GRAIN, |start, x, r| {
+                if alpha != T::ZERO {
+                    x.iter_mut().zip(&p[start..]).for_each(|(x, p)| *x = alpha * *p + *x);
+                    r.iter_mut().zip(&q[start..]).for_each(|(r, q)| *r = -alpha * *q + *r);
+                }
+                dot_piece(r, r)
+            })
+        });
         Ok(())
     }
 
