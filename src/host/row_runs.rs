@@ -118,7 +118,7 @@ mod tests {
                 *v = (hash(k, 2) % 1000) as f64 / 100.0 - 5.0;
             }
             let x: Vec<f64> = (0..a.rows).map(|i| (i as f64).sin()).collect();
-            let mut expected = vec![0.0; a.rows];
+            let mut expected = vec![0.0_f64; a.rows];
             spmv::apply(&a.view(), 1.0, &x, 0.0, &mut expected);
             let runs = RowRuns::find(&a.view()).unwrap().expect("a grid has runs");
             let mut found = vec![f64::NAN; a.rows];

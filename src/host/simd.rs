@@ -51,7 +51,12 @@ pub fn row_products<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, 
     {
         return;
     }
-    without_avx512(Call(|| portable(rows, x, sums)));
+    // Vectors in 16 bits are rare: they have no code of their own for each processor.
+    if const { X::PRECISION.is_scalar() } {
+        without_avx512(Call(|| portable(rows, x, sums)));
+    } else {
+        portable(rows, x, sums);
+    }
 }
 
 /// [`row_products`] for blocks.
@@ -68,6 +73,9 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
         if avx512::block_row_products(&rows.lines(), block, values, x, sums) {
             return;
         }
+    }
+    if const { !X::PRECISION.is_scalar() } {
+        return any_blocks(rows, block, x, sums);
     }
     without_avx512(Call(|| match (block.rows, block.cols) {
         (2, 2) => portable_blocks(rows, [(); 2], [(); 2], x, sums),
