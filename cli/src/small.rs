@@ -171,12 +171,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             let ratio = median(times.own.iter().zip(&times.plain).map(|(own, plain)| own / plain).collect());
             let (plain, own) = (median(times.plain), median(times.own));
             let rows = system.rows;
-            let _ = writeln!(
-                text,
-                "| {name} | {rows} | {threads} | {} | {} | {ratio:.2} |",
-                seconds(plain),
-                seconds(own)
-            );
+            let _ =
+                writeln!(text, "| {name} | {rows} | {threads} | {} | {} | {ratio:.2} |", seconds(plain), seconds(own));
             lines.push(json!({ "problem": name, "rows": rows, "threads": threads, "plain_seconds": plain, "seconds": own, "ratio": ratio }));
         }
     }

@@ -59,7 +59,9 @@ impl<S: Number> Dense<S> {
             par::for_each_mut(y, ROWS, |start, y| {
                 let mut sums = [Y::Wide::ZERO; ROWS];
                 let rows = self.values[start * n..].chunks_exact(n.max(1));
-                with_features(Call(|| sums.iter_mut().zip(rows).take(y.len()).for_each(|(sum, row)| *sum = dot(row, x))));
+                with_features(Call(|| {
+                    sums.iter_mut().zip(rows).take(y.len()).for_each(|(sum, row)| *sum = dot(row, x))
+                }));
                 epilogue.store(start, &sums, y);
             });
         });

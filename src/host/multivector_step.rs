@@ -1,9 +1,9 @@
 //! Operations on vectors and multivectors: diagonals, fused smoothing steps, and those of conjugate gradients.
 
-use super::{Host, block_rows};
 use super::multivector::Products;
 use super::multivector_rows::widely;
 use super::simd::MAX_BLOCK;
+use super::{Host, block_rows};
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Recurrence};
 use crate::error::Result;
 use crate::par;

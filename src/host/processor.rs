@@ -38,7 +38,8 @@ pub fn simd() -> Simd {
 /// The widest that the processor has.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn present() -> Simd {
-    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") && is_x86_feature_detected!("popcnt");
+    let avx2 =
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") && is_x86_feature_detected!("popcnt");
     let avx512 = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512bw")

@@ -1,7 +1,7 @@
 //! The steps of set-up on the host.
 
-use super::eigenvalue::WithRuns;
 use super::distributed::divided::{self, DividedProducts};
+use super::eigenvalue::WithRuns;
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};

@@ -147,9 +147,18 @@ type Round<W> = fn(W) -> W;
 
 /// How the rows of a matrix are grouped, and the products of a group.
 enum Groups<'a, W> {
-    Rows { group: usize, width: usize, locate: &'a Locate<'a>, multiply: &'a Multiply<'a, W> },
+    Rows {
+        group: usize,
+        width: usize,
+        locate: &'a Locate<'a>,
+        multiply: &'a Multiply<'a, W>,
+    },
     /// Also with runs.
-    Diagonals { group: usize, width: usize, multiply: &'a MultiplyDiagonals<'a, W> },
+    Diagonals {
+        group: usize,
+        width: usize,
+        multiply: &'a MultiplyDiagonals<'a, W>,
+    },
 }
 
 /// Calls `run` with the products of `a` and `x`, of which there are `results`. Generic over the sums, not over the
