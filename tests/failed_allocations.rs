@@ -456,24 +456,24 @@ fn each_failed_allocation_is_a_status() {
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"mm_ext_i\", \"precision\": \"dp-hp\", \"solver.type\": \"fcg\"}",
     ];
     let on_host = |share: usize| {
-        matrices(c"host:1", &large, 12 / share);
-        matrices(c"host:3", &large, 12 / share);
-        solver(c"host:3", &large, c"{}", 18 / share);
-        solver(c"host:1", &large, classical, 18 / share);
+        matrices(c"host:1", &large, 6 / share);
+        matrices(c"host:3", &large, 6 / share);
+        solver(c"host:3", &large, c"{}", 9 / share);
+        solver(c"host:1", &large, classical, 9 / share);
         for options in others {
-            solver(c"host:1", &large, options, 7 / share);
+            solver(c"host:1", &large, options, 4 / share);
         }
         for options in [direct, c"{}"] {
             transposed(c"host:1", &convection, options, 4 / share);
         }
         // Set-up by each rank, and divided.
-        over_ranks(&large, c"{}", 24 / share);
-        over_ranks(&large, c"{\"amg.ranks.gathered_rows\": 400, \"amg.coarsening.type\": \"pmis\"}", 24 / share);
+        over_ranks(&large, c"{}", 12 / share);
+        over_ranks(&large, c"{\"amg.ranks.gathered_rows\": 400, \"amg.coarsening.type\": \"pmis\"}", 12 / share);
     };
     let on_sim = |share: usize| {
-        matrices(c"sim", &small, 7 / share);
-        solver(c"sim", &small, c"{}", 7 / share);
-        solver(c"sim", &small, classical, 7 / share);
+        matrices(c"sim", &small, 4 / share);
+        solver(c"sim", &small, c"{}", 4 / share);
+        solver(c"sim", &small, classical, 4 / share);
         solver(c"sim", &small, reordered, 7 / share);
         transposed(c"sim", &convection, direct, 4 / share);
     };
