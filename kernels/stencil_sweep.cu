@@ -136,7 +136,8 @@ template <int N, class S, class A>
 DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values,
                         const In<S> &inverse, int format, const Any &b, const Any &x) {
     SHARED(A, solved, BLOCK * N);
-    SweptCell<N, S, A> cell;
+    // Threads without a cell have addresses that can be read: a compiler may move loads from constant arrays before the condition.
+    SweptCell<N, S, A> cell = {};
     int y = 0, z = 0;
     const i64 number = shift < 0 ? global_index() / cells.count[0] : global_index() >> shift;
     const int place = static_cast<int>(shift < 0 ? global_index() - number * cells.count[0] : global_index() & ((1 << shift) - 1));
