@@ -22,13 +22,13 @@ use crate::gpu::Gpu;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
-use crate::sparse::{self, Block, Csr, DiagonalDefect, RowRuns, SharedCsr, Stencil, Storage, Structure};
+use crate::sparse::{self, Block, Csr, DiagonalDefect, SharedCsr, Stencil, Storage, Structure};
 use crate::sync::lock;
 use changes::Changes;
 use device_stencil::{DeviceStencilStorage, with_stencil};
 use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use stencil_storage::StencilStorage;
 
 pub(crate) use couplings::share_of;
@@ -134,8 +134,6 @@ pub struct Matrix {
     changes: Mutex<Changes>,
     /// Copies in SpMV formats.
     operators: Mutex<Vec<KeptOperator>>,
-    /// Runs of rows of a matrix on the host, found at the first product.
-    runs: OnceLock<Option<Arc<RowRuns>>>,
     /// Of a matrix over ranks, whose storage has the rows of this rank.
     distributed: Option<Arc<DistributedRows>>,
 }
@@ -188,7 +186,6 @@ impl Matrix {
             diagonal,
             changes,
             operators,
-            runs: OnceLock::new(),
             distributed: None,
         }
     }
@@ -238,19 +235,6 @@ impl Matrix {
             MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false),
             MatrixStorage::DeviceStencil(device) => device.check(&device.read()?),
         }
-    }
-
-    /// Runs of rows of a matrix in f64 on the host.
-    pub(crate) fn row_runs(&self) -> Result<Option<Arc<RowRuns>>> {
-        let MatrixStorage::Host { structure, .. } = &self.storage else { return Ok(None) };
-        if self.precision() != Precision::F64 {
-            return Ok(None);
-        }
-        if let Some(runs) = self.runs.get() {
-            return Ok(runs.clone());
-        }
-        let runs = RowRuns::find(&structure.view::<f64>(&[]))?.map(Arc::new);
-        Ok(self.runs.get_or_init(|| runs).clone())
     }
 
     /// The matrix, or its transpose, as an operator on vectors of the context's GPU, in the format that suits it. It is kept for the next

@@ -11,7 +11,6 @@ use crate::host::{self, Host};
 use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend, Side};
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::{Csr, Offsets, SharedCsr};
-use crate::threads::PASSES;
 
 impl Matrix {
     /// The product of this matrix and another one, columns ascending in each row; f64 when one of them is. Zeros that sums give are kept.
@@ -45,7 +44,7 @@ impl Matrix {
             }),
             _ => {
                 let (a, b) = (self.shared::<T>()?, other.shared::<T>()?);
-                let work = PASSES * (self.entries() + other.entries());
+                let work = self.entries() + other.entries();
                 Matrix::computed(context.run(work, || multiply_on_host(&a, &b))?)
             }
         })

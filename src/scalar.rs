@@ -289,8 +289,6 @@ pub trait Scalar:
     fn slice_ref(x: &[Self]) -> SliceRef<'_>;
     /// A vector of this type as one of any type.
     fn slice_mut(x: &mut [Self]) -> SliceMut<'_>;
-    /// A vector of any type as one of this type, if it is.
-    fn from_slice_mut(x: SliceMut<'_>) -> Option<&mut [Self]>;
 }
 
 macro_rules! scalar {
@@ -312,12 +310,6 @@ macro_rules! scalar {
             }
             fn slice_mut(x: &mut [Self]) -> SliceMut<'_> {
                 SliceMut::$precision(x)
-            }
-            fn from_slice_mut(x: SliceMut<'_>) -> Option<&mut [Self]> {
-                match x {
-                    SliceMut::$precision(x) => Some(x),
-                    _ => None,
-                }
             }
         }
     };

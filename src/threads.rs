@@ -25,13 +25,6 @@ pub enum LogLevel {
 /// Receives log lines; called on the thread that called the library.
 pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Work with fewer operations, such as entries of a matrix in a product, stays on the calling thread: waking a worker and waiting for it takes
-/// some tens of microseconds.
-const SMALL: usize = 1 << 18;
-
-/// Passes over a matrix that a set-up or a solve has at least: those of small matrices are worth waking threads for once.
-pub const PASSES: usize = 16;
-
 struct Inner {
     /// `None` runs everything on the calling thread.
     pool: RwLock<Option<Arc<Pool>>>,
@@ -188,7 +181,8 @@ impl Threads {
         }
     }
 
-    /// Runs `work` on the threads, or in place when it is there already, or when it has few operations.
+    /// Runs `work` on the threads, or in place when it is there already. Work below `SMALL` operations stays on the
+    /// calling thread: waking a worker costs more than it saves.
     pub fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
         let mut job = Job { work: Some(work), result: None };
         self.run_once(operations, &mut job);
@@ -197,6 +191,7 @@ impl Threads {
 
     /// The part of [`Threads::run`] that does not depend on the work's type, so that it is compiled once.
     fn run_once(&self, operations: usize, work: &mut dyn Work) {
+        const SMALL: usize = 20_000;
         if operations < SMALL || is_worker() {
             return work.run();
         }

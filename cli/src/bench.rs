@@ -29,8 +29,6 @@ enum What {
     Hypre(crate::hypre::Arguments),
     /// The product of a sparse matrix with a vector against the bandwidth of the memory
     Spmv(crate::spmv::Arguments),
-    /// Products with matrices that stay in caches, against a plain loop over CSR
-    Small(crate::small::Arguments),
     /// Products and solves on a GPU against the bandwidth of its memory
     Gpu(crate::gpu::Arguments),
     /// Set-up, update and time to solution on a GPU, with a matrix that is there already
@@ -89,7 +87,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::GridPeers(arguments) => return crate::grid_peers::run(arguments),
         What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
-        What::Small(arguments) => return crate::small::run(arguments),
         What::Gpu(arguments) => return crate::gpu::run(arguments),
         What::Setup(arguments) => return crate::setup::run(arguments),
         What::Products(arguments) => return crate::products::run(arguments),

@@ -22,7 +22,6 @@ mod ranks;
 mod rhs;
 mod scaling;
 mod setup;
-mod small;
 mod solve;
 mod spmv;
 mod stencils;

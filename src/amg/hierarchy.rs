@@ -24,7 +24,6 @@ use crate::matrix::{GivenFunctions, Import, Matrix};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
-use crate::threads::PASSES;
 pub use choice::Renewal;
 use compute::Computing;
 use std::any::Any;
@@ -96,7 +95,7 @@ impl Builder<'_> {
             data.downcast_ref::<HierarchySymbolic<S>>().map(|data| data.0.clone())
         };
         let symbolic = data.and_then(any);
-        setup.run(PASSES * self.matrix.entries(), || {
+        setup.run(self.matrix.entries(), || {
             let mut built = with_precision!(self.precision(), T => self.build_in::<S, B, T>(setup, to, symbolic))?;
             if let Some(reason) = reason {
                 built.place += &format!(": {reason}");

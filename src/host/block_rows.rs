@@ -1,12 +1,11 @@
 //! SpMV with square blocks, many block rows at a time: one lane of a register for each block row.
 //!
 //! A row of a block is multiplied from its first column to its last, and the blocks of a row are added from first to
-//! last. Processors with AVX-512 do this in registers; portable code, which is compiled for AVX2 as well, adds in the same
-//! order, so that all give the same bits.
+//! last. Processors with AVX-512 do this in registers; portable code adds in the same order, so that both give the
+//! same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::multivector_rows::{Call, without_avx512};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::BLOCK_ROWS;
 
@@ -28,12 +27,7 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    without_avx512(Call(|| match n {
-        2 => known_diagonals::<2, S, X, Y>(distances, values, first, x, sums),
-        3 => known_diagonals::<3, S, X, Y>(distances, values, first, x, sums),
-        6 => known_diagonals::<6, S, X, Y>(distances, values, first, x, sums),
-        _ => portable_diagonals(n, distances, values, first, x, sums),
-    }));
+    portable_diagonals(n, distances, values, first, x, sums);
 }
 
 /// The products of a block diagonal `d`, with blocks of `n` rows, and x.
@@ -46,54 +40,9 @@ pub fn block_diagonal_products<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S
             return;
         }
     }
-    without_avx512(Call(|| match n {
-        2 => portable_block_diagonal(2, d, x, sums),
-        3 => portable_block_diagonal(3, d, x, sums),
-        6 => portable_block_diagonal(6, d, x, sums),
-        _ => portable_block_diagonal(n, d, x, sums),
-    }));
+    portable_block_diagonal(n, d, x, sums);
 }
 
-/// Blocks whose size the compiler knows, a block row in each lane.
-#[inline(always)]
-fn known_diagonals<const N: usize, S: Number, X: Number, Y: Scalar>(
-    distances: &[i32],
-    values: &[S],
-    first: usize,
-    x: &[X],
-    sums: &mut [Y],
-) {
-    let mut all = [[Y::ZERO; BLOCK_ROWS]; N];
-    for (distance, values) in distances.iter().zip(values.chunks_exact(N * N * BLOCK_ROWS)) {
-        // A block row has no block outside of x.
-        let mut of_x = [[Y::ZERO; BLOCK_ROWS]; N];
-        let begin = first as i64 + i64::from(*distance);
-        let skipped = (-begin).clamp(0, BLOCK_ROWS as i64) as usize;
-        let inside = x.as_chunks::<N>().0.get((begin + skipped as i64) as usize..).unwrap_or(&[]);
-        for (lane, x) in (skipped..BLOCK_ROWS).zip(inside) {
-            for c in 0..N {
-                of_x[c][lane] = x[c].cast();
-            }
-        }
-        for (all, values) in all.iter_mut().zip(values.chunks_exact(N * BLOCK_ROWS)) {
-            let values = values.as_chunks::<BLOCK_ROWS>().0;
-            let mut row: [Y; BLOCK_ROWS] = std::array::from_fn(|lane| values[0][lane].cast::<Y>() * of_x[0][lane]);
-            for c in 1..N {
-                for lane in 0..BLOCK_ROWS {
-                    row[lane] += values[c][lane].cast::<Y>() * of_x[c][lane];
-                }
-            }
-            for lane in 0..BLOCK_ROWS {
-                all[lane] += row[lane];
-            }
-        }
-    }
-    for (lane, sums) in sums.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-        *sums = std::array::from_fn(|r| all[r][lane]);
-    }
-}
-
-#[inline(always)]
 fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     n: usize,
     distances: &[i32],
@@ -115,7 +64,6 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     }
 }
 
-#[inline(always)]
 fn portable_block_diagonal<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S], x: &[X], sums: &mut [Y]) {
     for ((d, x), sums) in d.chunks_exact(n * n).zip(x.chunks_exact(n)).zip(sums.chunks_exact_mut(n)) {
         for (sum, d) in sums.iter_mut().zip(d.chunks_exact(n)) {
@@ -134,7 +82,7 @@ fn row<'a, S: Number, X: Number, Y: Scalar>(values: impl Iterator<Item = &'a S>,
 mod tests {
     use super::*;
     use crate::hash::hash;
-    use crate::host::testing::{assert_sum, skip_without_avx512, with_avx2};
+    use crate::host::testing::{assert_sum, skip_without_avx512};
     use half::{bf16, f16};
 
     fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
@@ -156,14 +104,6 @@ mod tests {
             diagonal_products(n, &distances, &values, first, &x, &mut fast);
             portable_diagonals(n, &distances, &values, first, &x, &mut slow);
             assert_eq!(fast, slow, "blocks of {n}");
-            fast.fill(Y::ONE);
-            with_avx2(|| match n {
-                2 => known_diagonals::<2, S, X, Y>(&distances, &values, first, &x, &mut fast),
-                3 => known_diagonals::<3, S, X, Y>(&distances, &values, first, &x, &mut fast),
-                6 => known_diagonals::<6, S, X, Y>(&distances, &values, first, &x, &mut fast),
-                _ => portable_diagonals(n, &distances, &values, first, &x, &mut fast),
-            });
-            assert_eq!(fast, slow, "blocks of {n} of known size");
             for (k, sum) in slow.iter().enumerate() {
                 let (lane, r) = (k / n, k % n);
                 let mut terms = Vec::new();

@@ -2,8 +2,6 @@
 
 use super::Host;
 use super::multivector::{self, Interleaved};
-use super::multivector_rows::{Call, with_features};
-use super::simd::add;
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
@@ -58,33 +56,14 @@ impl<S: Number> Dense<S> {
         self.host.run(n * n, || {
             par::for_each_mut(y, ROWS, |start, y| {
                 let mut sums = [Y::Wide::ZERO; ROWS];
-                let rows = self.values[start * n..].chunks_exact(n.max(1));
-                with_features(Call(|| {
-                    sums.iter_mut().zip(rows).take(y.len()).for_each(|(sum, row)| *sum = dot(row, x))
-                }));
+                for (k, sum) in sums[..y.len()].iter_mut().enumerate() {
+                    let row = &self.values[(start + k) * n..][..n];
+                    *sum = row.iter().zip(x).map(|(v, x)| v.cast::<Y::Wide>() * x.cast()).sum();
+                }
                 epilogue.store(start, &sums, y);
             });
         });
     }
-}
-
-/// Partial sums of a row: one would make every addition wait for the one before.
-const LANES: usize = 16;
-
-/// A row times x, entry k in partial sum k modulo their number.
-#[inline(always)]
-fn dot<S: Number, X: Number, W: Scalar>(row: &[S], x: &[X]) -> W {
-    let mut sums = [W::ZERO; LANES];
-    let (rows, xs) = (row.as_chunks::<LANES>(), x.as_chunks::<LANES>());
-    for (row, x) in rows.0.iter().zip(xs.0) {
-        for k in 0..LANES {
-            sums[k] += row[k].cast::<W>() * x[k].cast();
-        }
-    }
-    for (sum, (v, x)) in sums.iter_mut().zip(rows.1.iter().zip(xs.1)) {
-        *sum += v.cast::<W>() * x.cast();
-    }
-    add(&mut sums)
 }
 
 impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {

@@ -12,8 +12,8 @@ use crate::backend::spectrum::Largest;
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
-use crate::scalar::{Precision, Scalar};
-use crate::sparse::{Block, CsrView, RowRuns, SharedStencil};
+use crate::scalar::Scalar;
+use crate::sparse::{Block, CsrView, SharedStencil};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows that stay in the cache of a processor while they are used for two things.
@@ -91,37 +91,6 @@ impl<T: Scalar> Products<T> for CsrView<'_, T> {
 
     fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
         Ok(product_and_bound(self, inverse, alpha, x, y))
-    }
-}
-
-/// A matrix with runs of rows, which all steps use.
-pub(crate) struct WithRuns<'a, T> {
-    a: CsrView<'a, T>,
-    runs: Option<RowRuns>,
-}
-
-impl<'a, T: Scalar> WithRuns<'a, T> {
-    /// Looks for them.
-    pub fn new(a: CsrView<'a, T>) -> Result<WithRuns<'a, T>> {
-        let runs = if T::PRECISION == Precision::F64 { RowRuns::find(&a)? } else { None };
-        Ok(WithRuns { a, runs })
-    }
-}
-
-impl<T: Scalar> Products<T> for WithRuns<'_, T> {
-    fn scalar_rows(&self) -> usize {
-        self.a.scalar_rows()
-    }
-
-    fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
-        match &self.runs {
-            Some(runs) => spmv::apply(spmv::View::Runs(self.a, runs), alpha, x, T::ZERO, y),
-            None => self.a.apply(alpha, x, y),
-        }
-    }
-
-    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
-        self.a.apply_and_bound(inverse, alpha, x, y)
     }
 }
 

@@ -4,8 +4,6 @@
 pub mod aggressive;
 pub mod arnoldi;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-mod avx2;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
 pub mod bicgstab_step;
 mod block_rows;
@@ -39,10 +37,8 @@ pub mod operator;
 pub mod pairwise;
 pub mod pmis;
 mod prefetch;
-pub mod processor;
 pub mod reorder;
 pub mod rounding_loss;
-mod row_runs;
 pub mod rows;
 pub mod scaling;
 mod setup;

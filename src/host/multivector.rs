@@ -26,20 +26,18 @@ const LONGEST: usize = MAX_VECTORS * if GROUP > BLOCK_ROWS * MAX_BLOCK { GROUP }
 /// Results that one task handles, about.
 const GRAIN: usize = 16 * par::ROW_GRAIN;
 
-/// The products of a matrix and a vector or multivector, a group of rows at a time.
+/// The products of a matrix and a multivector, a group of rows at a time.
 pub struct Products<'a> {
     /// Results of a group; the last one may have fewer.
-    pub(super) group: usize,
-    /// Results that one task handles, about.
-    pub(super) grain: usize,
+    group: usize,
     /// Computes the results of a group, from this one on.
-    pub(super) multiply: &'a (dyn Fn(usize, SliceMut<'_>) + Sync),
+    multiply: &'a (dyn Fn(usize, SliceMut<'_>) + Sync),
 }
 
 impl Products<'_> {
     /// Results that one task handles: whole groups.
     pub fn grain(&self) -> usize {
-        self.grain.next_multiple_of(self.group)
+        GRAIN.next_multiple_of(self.group)
     }
 
     /// Computes results of a task, and gives those of each group to `store`.
@@ -90,7 +88,7 @@ impl<M: Rowwise> Interleaved<M> {
             (NumbersRef::F32(x), SliceMut::F32(sums)) => matrix.products(*k, first, x, sums),
             _ => unreachable!("vectors and sums have the same precision"),
         };
-        let products = Products { group: matrix.group() * k, grain: GRAIN, multiply: &multiply };
+        let products = Products { group: matrix.group() * k, multiply: &multiply };
         matrix.run(*k, &mut || run(&products));
     }
 }
@@ -162,7 +160,7 @@ impl<S: Number> Rowwise for Stored<S> {
 
     fn group(&self) -> usize {
         match self.view() {
-            View::Csr(a) | View::Runs(a, _) => GROUP_ROWS / a.block.rows * a.block.rows,
+            View::Csr(a) => GROUP_ROWS / a.block.rows * a.block.rows,
             View::Compact(_) => GROUP_ROWS,
             View::Diagonals(a) => a.group * a.width,
         }
@@ -170,7 +168,7 @@ impl<S: Number> Rowwise for Stored<S> {
 
     fn width(&self) -> usize {
         match self.view() {
-            View::Csr(a) | View::Runs(a, _) => a.block.rows,
+            View::Csr(a) => a.block.rows,
             View::Compact(_) => 1,
             View::Diagonals(a) => a.width,
         }
@@ -191,7 +189,7 @@ impl<S: Number> Rowwise for Stored<S> {
     fn products<W: Scalar>(&self, k: usize, first: usize, x: &[W], sums: &mut [W]) {
         let mut offsets = [0; GROUP_ROWS + 1];
         match self.view() {
-            View::Csr(a) | View::Runs(a, _) => {
+            View::Csr(a) => {
                 let width = k * a.block.rows;
                 let offsets = &mut offsets[..=sums.len() / width];
                 let shift = locate_rows(a.offsets, a.base, first / width, offsets);

@@ -1,10 +1,8 @@
 //! Rows of matrices times multivectors: loops whose vectors stay in registers, compiled once more for wider ones.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::processor::{Simd, simd};
+use super::avx512;
 use super::simd::Rows;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::{avx2, avx512};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{BLOCK_ROWS, Block, Column};
 
@@ -29,20 +27,8 @@ fn with_registers<const K: usize, W: Scalar>(kernel: &impl Kernel<W>, x: &[W], s
 /// Runs a loop with the widest registers.
 pub(super) fn with_features(work: impl Work) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match simd() {
-        Simd::Avx512 => return avx512::run(work),
-        Simd::Avx2 => return avx2::run(work),
-        Simd::Portable => {}
-    }
-    work.run();
-}
-
-/// Runs a loop that processors with AVX-512 have a kernel of their own for.
-#[inline(always)]
-pub(super) fn without_avx512(work: impl Work) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if simd() == Simd::Avx2 {
-        return avx2::run(work);
+    if avx512::is_present() {
+        return avx512::run(work);
     }
     work.run();
 }

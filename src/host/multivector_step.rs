@@ -1,9 +1,9 @@
-//! Operations on vectors and multivectors: diagonals, fused smoothing steps, and those of conjugate gradients.
+//! Operations on multivectors: diagonals, fused smoothing steps, and those of conjugate gradients.
 
+use super::Host;
 use super::multivector::Products;
 use super::multivector_rows::widely;
 use super::simd::MAX_BLOCK;
-use super::{Host, block_rows};
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Recurrence};
 use crate::error::Result;
 use crate::par;
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Elements of a multivector that are in the cache between two operations on them.
 const PIECE: usize = 512;
 
-/// A diagonal, or square blocks, for multivectors of `k` vectors; with 1 for a vector.
+/// A diagonal, or square blocks, for multivectors of `k` vectors.
 #[derive(Clone, Copy)]
 pub struct Diagonal<'a, S> {
     k: usize,
@@ -40,23 +40,7 @@ impl<'a, S: Number> Diagonal<'a, S> {
         match self.k {
             8 => self.scale_rows::<8, W>(first, r.as_chunks_mut().0),
             4 => self.scale_rows::<4, W>(first, r.as_chunks_mut().0),
-            1 => self.scale_vector(first, r),
             _ => unreachable!("multivectors have 4 or 8 vectors"),
-        }
-    }
-
-    #[inline(always)]
-    fn scale_vector<W: Scalar>(&self, first: usize, r: &mut [W]) {
-        let d = &self.d[first * self.width..];
-        if self.width == 1 {
-            return r.iter_mut().zip(d).for_each(|(r, d)| *r = d.cast::<W>() * *r);
-        }
-        let mut dr = [W::ZERO; PIECE];
-        let size = PIECE / self.width * self.width;
-        for (r, d) in r.chunks_mut(size).zip(d.chunks(size * self.width)) {
-            let dr = &mut dr[..r.len()];
-            block_rows::block_diagonal_products(self.width, &d[..r.len() * self.width], r, dr);
-            r.copy_from_slice(dr);
         }
     }
 
@@ -140,26 +124,6 @@ pub fn chebyshev_update<V: Number, S: Number>(
                     }
                 });
             });
-        });
-    });
-}
-
-/// A step out of place for operators without an epilogue: p = D y + β p, y = x + α p, where y is the residual before.
-pub fn chebyshev_update_to<V: Number, S: Number>(
-    host: &Host,
-    d: Diagonal<'_, S>,
-    x: &[V],
-    recurrence: Recurrence<'_, [V]>,
-    y: &mut [V],
-) {
-    let Recurrence { alpha, beta, p, .. } = recurrence;
-    let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
-    host.run(x.len(), || {
-        par::for_each_mut2(p, y, par::GRAIN.next_multiple_of(d.step()), |start, p, y| {
-            d.each(start, y, |piece, dr| update_direction(dr, beta, &mut p[piece]));
-            for ((y, p), x) in y.iter_mut().zip(p).zip(&x[start..]) {
-                *y = V::narrow(x.widen() + alpha * p.widen());
-            }
         });
     });
 }

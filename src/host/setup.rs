@@ -1,7 +1,6 @@
 //! The steps of set-up on the host.
 
 use super::distributed::divided::{self, DividedProducts};
-use super::eigenvalue::WithRuns;
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
@@ -464,9 +463,7 @@ impl Host {
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        let Some(over) = self.divided(a.scalar_rows()) else {
-            return estimate.largest(self, &WithRuns::new(*a)?, inverse, earlier);
-        };
+        let Some(over) = self.divided(a.scalar_rows()) else { return estimate.largest(self, a, inverse, earlier) };
         let largest = estimate.largest(self, &DividedProducts { over, a: *a }, inverse, earlier)?;
         over.ranks.status()?;
         Ok(largest)

@@ -2,12 +2,11 @@
 //!
 //! A row of a scalar matrix is summed in [`lanes`] partial sums: entry k goes to sum k modulo their number. In a block
 //! matrix column c of every block goes to sum c. Then the upper half of the sums is added to the lower one until one is
-//! left. Processors with AVX-512 do that in registers; the portable code, which is compiled for AVX2 as well, adds in the
-//! same order, so that all give the same bits.
+//! left. Processors with AVX-512 do that in registers; the portable code adds in the same order, so that both give the
+//! same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::multivector_rows::{Call, without_avx512};
 use super::prefetch::{AHEAD, prefetch};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Column, GROUP};
@@ -51,12 +50,7 @@ pub fn row_products<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, 
     {
         return;
     }
-    // Vectors in 16 bits are rare: they have no code of their own for each processor.
-    if const { X::PRECISION.is_scalar() } {
-        without_avx512(Call(|| portable(rows, x, sums)));
-    } else {
-        portable(rows, x, sums);
-    }
+    portable(rows, x, sums);
 }
 
 /// [`row_products`] for blocks.
@@ -74,15 +68,7 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    if const { !X::PRECISION.is_scalar() } {
-        return any_blocks(rows, block, x, sums);
-    }
-    without_avx512(Call(|| match (block.rows, block.cols) {
-        (2, 2) => portable_blocks(rows, [(); 2], [(); 2], x, sums),
-        (3, 3) => portable_blocks(rows, [(); 3], [(); 3], x, sums),
-        (6, 6) => portable_blocks(rows, [(); 6], [(); 6], x, sums),
-        _ => any_blocks(rows, block, x, sums),
-    }));
+    portable_blocks(rows, block, x, sums);
 }
 
 /// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the
@@ -102,10 +88,9 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    without_avx512(Call(|| portable_diagonals(distances, values, first, x, sums)));
+    portable_diagonals(distances, values, first, x, sums);
 }
 
-#[inline(always)]
 fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     distances: &[i32],
     values: &[S],
@@ -125,112 +110,25 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     }
 }
 
-#[inline(always)]
 fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
     for (range, sum) in rows.offsets.windows(2).zip(sums) {
         let range = range[0]..range[1];
-        let (columns, values) = (&rows.columns[range.clone()], &rows.values[range.clone()]);
-        prefetch(rows.columns, range.start + AHEAD);
-        prefetch(rows.values, range.start + AHEAD);
-        *sum = match columns.len() {
-            0 => Y::ZERO,
-            1 => short::<1, S, X, Y, I>(columns, values, rows.shift, x),
-            2 => short::<2, S, X, Y, I>(columns, values, rows.shift, x),
-            3 => short::<3, S, X, Y, I>(columns, values, rows.shift, x),
-            4 => short::<4, S, X, Y, I>(columns, values, rows.shift, x),
-            5 => short::<5, S, X, Y, I>(columns, values, rows.shift, x),
-            6 => short::<6, S, X, Y, I>(columns, values, rows.shift, x),
-            7 => short::<7, S, X, Y, I>(columns, values, rows.shift, x),
-            8 => short::<8, S, X, Y, I>(columns, values, rows.shift, x),
-            _ if lanes::<Y>() == 8 => long::<8, S, X, Y, I>(columns, values, rows.shift, x),
-            _ => long::<MAX_LANES, S, X, Y, I>(columns, values, rows.shift, x),
-        };
-    }
-}
-
-/// A row of `N` entries, at most eight.
-#[inline(always)]
-fn short<const N: usize, S: Number, X: Number, Y: Scalar, I: Column>(
-    columns: &[I],
-    values: &[S],
-    shift: i32,
-    x: &[X],
-) -> Y {
-    tree::<N, Y>(std::array::from_fn(|k| values[k].cast::<Y>() * x[(columns[k].to_i32() + shift) as usize].cast()))
-}
-
-/// A longer row, in `L` partial sums.
-#[inline(always)]
-fn long<const L: usize, S: Number, X: Number, Y: Scalar, I: Column>(
-    columns: &[I],
-    values: &[S],
-    shift: i32,
-    x: &[X],
-) -> Y {
-    let mut partial = [Y::ZERO; L];
-    let (columns, values) = (columns.as_chunks::<L>(), values.as_chunks::<L>());
-    let of_x = |c: &I| x[(c.to_i32() + shift) as usize].cast::<Y>();
-    for (c, v) in columns.0.iter().zip(values.0) {
-        prefetch(c, AHEAD);
-        prefetch(v, AHEAD);
-        for k in 0..L {
-            partial[k] += v[k].cast::<Y>() * of_x(&c[k]);
-        }
-    }
-    for (partial, (c, v)) in partial.iter_mut().zip(columns.1.iter().zip(values.1)) {
-        *partial += v.cast::<Y>() * of_x(c);
-    }
-    add(&mut partial)
-}
-
-/// [`add`] for the products of a row of at most eight entries, each in a partial sum of its own. No sum is -0, as none is that begins with 0.
-#[inline(always)]
-pub(super) fn tree<const N: usize, Y: Scalar>(p: [Y; N]) -> Y {
-    let pair = |k: usize| if k + 4 < N { p[k] + p[k + 4] } else { p[k] };
-    let sum = match N {
-        1 => pair(0),
-        2 => pair(0) + pair(1),
-        3 => (pair(0) + pair(2)) + pair(1),
-        _ => (pair(0) + pair(2)) + (pair(1) + pair(3)),
-    };
-    sum + Y::ZERO
-}
-
-/// Blocks whose size the compiler knows.
-#[inline(always)]
-fn portable_blocks<const R: usize, const C: usize, S: Number, X: Number, Y: Scalar>(
-    rows: &Rows<'_, S, i32>,
-    _: [(); R],
-    _: [(); C],
-    x: &[X],
-    sums: &mut [Y],
-) {
-    let width = R * C;
-    for (range, sums) in rows.offsets.windows(2).zip(sums.as_chunks_mut::<R>().0) {
-        let mut partial = [[Y::ZERO; C]; R];
-        let blocks = rows.values[range[0] * width..range[1] * width].chunks_exact(width);
-        for (block, column) in blocks.zip(&rows.columns[range[0]..range[1]]) {
-            for line in (0..width).step_by(MAX_BLOCK) {
-                prefetch(block, line + AHEAD);
-            }
-            let of_x = &x[(column + rows.shift) as usize * C..][..C];
-            let of_x: [Y; C] = std::array::from_fn(|c| of_x[c].cast());
-            for (partial, values) in partial.iter_mut().zip(block.as_chunks::<C>().0) {
-                for c in 0..C {
-                    partial[c] += values[c].cast::<Y>() * of_x[c];
-                }
+        let mut partial = [Y::ZERO; MAX_LANES];
+        let partial = &mut partial[..lanes::<Y>()];
+        let columns = rows.columns[range.clone()].chunks(lanes::<Y>());
+        let values = rows.values[range.clone()].chunks(lanes::<Y>());
+        for (step, (columns, values)) in columns.zip(values).enumerate() {
+            prefetch(rows.columns, range.start + step * lanes::<Y>() + AHEAD);
+            prefetch(rows.values, range.start + step * lanes::<Y>() + AHEAD);
+            for (partial, (c, v)) in partial.iter_mut().zip(columns.iter().zip(values)) {
+                *partial += v.cast::<Y>() * x[(c.to_i32() + rows.shift) as usize].cast();
             }
         }
-        for (sum, partial) in sums.iter_mut().zip(partial) {
-            let mut all = [Y::ZERO; MAX_BLOCK];
-            all[..C].copy_from_slice(&partial);
-            *sum = add(&mut all);
-        }
+        *sum = add(partial);
     }
 }
 
-#[inline(always)]
-fn any_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
+fn portable_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
     let width = block.len();
     for (range, sums) in rows.offsets.windows(2).zip(sums.chunks_exact_mut(block.rows)) {
         let mut partial = [[Y::ZERO; MAX_BLOCK]; MAX_BLOCK];
@@ -253,8 +151,7 @@ fn any_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: B
 }
 
 /// The sum of a power of two of partial sums.
-#[inline(always)]
-pub(super) fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
+fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
     let mut half = partial.len() / 2;
     while half > 0 {
         let (lower, upper) = partial.split_at_mut(half);
@@ -270,7 +167,7 @@ pub(super) fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
 mod tests {
     use super::*;
     use crate::hash::hash;
-    use crate::host::testing::{assert_sum, skip_without_avx512, with_avx2};
+    use crate::host::testing::{assert_sum, skip_without_avx512};
     use half::{bf16, f16};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -285,8 +182,6 @@ mod tests {
             diagonal_products(&distances, &values, first, &x, &mut fast);
             portable_diagonals(&distances, &values, first, &x, &mut slow);
             assert_eq!(fast, slow);
-            with_avx2(|| portable_diagonals(&distances, &values, first, &x, &mut fast));
-            assert_eq!(fast, slow, "AVX2");
             for (r, sum) in slow.iter().enumerate() {
                 let term = |(k, distance): (usize, &i32)| {
                     let x = x.get((first + r).wrapping_add_signed(*distance as isize));
@@ -327,8 +222,6 @@ mod tests {
             assert_eq!(fast, slow, "16-bit columns");
             portable(&rows, &x, &mut fast);
             assert_eq!(fast, slow, "16-bit columns, portable");
-            with_avx2(|| portable(&rows, &x, &mut fast));
-            assert_eq!(fast, slow, "16-bit columns, AVX2");
             for (i, sum) in slow.iter().enumerate() {
                 let terms = (offsets[i]..offsets[i + 1])
                     .map(|k| values[k].to_f64() * x[(wide[k] - 1 + shift) as usize].to_f64());
@@ -346,14 +239,7 @@ mod tests {
             let rows = Rows { offsets: &offsets, columns: &columns, values: &values, shift: -1 };
             let (mut fast, mut slow) = (vec![Y::ONE; 3 * br], vec![Y::ZERO; 3 * br]);
             block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
-            any_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
-            assert_eq!(fast, slow, "{br}x{bc}");
-            match (br, bc) {
-                (2, 2) => portable_blocks(&rows, [(); 2], [(); 2], &x, &mut slow),
-                (3, 3) => portable_blocks(&rows, [(); 3], [(); 3], &x, &mut slow),
-                (6, 6) => portable_blocks(&rows, [(); 6], [(); 6], &x, &mut slow),
-                _ => {}
-            }
+            portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
             assert_eq!(fast, slow, "{br}x{bc}");
             for (k, sum) in slow.iter().enumerate() {
                 let (i, r) = (k / br, k % br);

@@ -1,11 +1,10 @@
 //! SpMV for any combination of storage and vector precisions. Sums have the precision of the result; f32 for 16-bit results.
 
-use super::multivector::{Products, WithProducts};
 use super::prefetch::prefetch;
-use super::{block_rows, row_runs, simd};
+use super::{block_rows, simd};
 use crate::par;
-use crate::scalar::{Number, NumbersRef, Scalar, SliceMut, Sums};
-use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets, RUN_GROUP, RowRuns};
+use crate::scalar::{Number, Scalar, Sums};
+use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Most results of a group of rows by diagonals.
 const LONGEST: usize = if GROUP > BLOCK_ROWS * simd::MAX_BLOCK { GROUP } else { BLOCK_ROWS * simd::MAX_BLOCK };
@@ -20,8 +19,6 @@ const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
 pub enum View<'a, S> {
     /// With columns of 32 bits.
     Csr(CsrView<'a, S>),
-    /// The same in f64 with runs of rows, for vectors in f64.
-    Runs(CsrView<'a, S>, &'a RowRuns),
     /// With columns of 16 bits.
     Compact(&'a Compact<S>),
     /// By diagonals.
@@ -115,50 +112,13 @@ fn product<S: Number, X: Number, Y: Number>(
     });
 }
 
-/// Calls `run` with the products of `a` and `x`, of which there are `results`.
-pub(super) fn with_epilogue<S: Number, W: Scalar>(a: &View<'_, S>, x: &[W], results: usize, run: WithProducts<'_>) {
-    with_products(a, x, results, None, &mut |groups: Groups<'_, W>| match groups {
-        Groups::Rows { group, width, locate, multiply } => {
-            let multiply = |first: usize, sums: SliceMut<'_>| {
-                let Some(sums) = W::from_slice_mut(sums) else { unreachable!("sums have the precision of vectors") };
-                let mut offsets = [0; LONGEST_GROUP + 1];
-                let offsets = &mut offsets[..=sums.len() / width];
-                let shift = locate(first / width, offsets);
-                multiply(offsets, shift, sums);
-            };
-            run(&Products { group: group * width, grain: SPMV_GRAIN, multiply: &multiply });
-        }
-        Groups::Diagonals { group, width, multiply } => {
-            let multiply = |first: usize, sums: SliceMut<'_>| {
-                let Some(sums) = W::from_slice_mut(sums) else { unreachable!("sums have the precision of vectors") };
-                // The last group may have fewer results than the kernel computes.
-                let mut all = [W::ZERO; LONGEST];
-                let all = &mut all[..group * width];
-                multiply(first / width, all);
-                sums.copy_from_slice(&all[..sums.len()]);
-            };
-            run(&Products { group: group * width, grain: SPMV_GRAIN, multiply: &multiply });
-        }
-    });
-}
-
 /// Rounds a sum to the precision of the result.
 type Round<W> = fn(W) -> W;
 
 /// How the rows of a matrix are grouped, and the products of a group.
 enum Groups<'a, W> {
-    Rows {
-        group: usize,
-        width: usize,
-        locate: &'a Locate<'a>,
-        multiply: &'a Multiply<'a, W>,
-    },
-    /// Also with runs.
-    Diagonals {
-        group: usize,
-        width: usize,
-        multiply: &'a MultiplyDiagonals<'a, W>,
-    },
+    Rows { group: usize, width: usize, locate: &'a Locate<'a>, multiply: &'a Multiply<'a, W> },
+    Diagonals { group: usize, width: usize, multiply: &'a MultiplyDiagonals<'a, W> },
 }
 
 /// Calls `run` with the products of `a` and `x`, of which there are `results`. Generic over the sums, not over the
@@ -186,20 +146,6 @@ fn with_products<S: Number, X: Number, W: Scalar>(
             };
             let (group, width) = (LONGEST_GROUP / block.rows, block.rows);
             run(Groups::Rows { group, width, locate: &locate, multiply: &multiply });
-        }
-        View::Runs(a, runs) => {
-            assert_eq!((x.len(), results), (a.scalar_cols(), a.scalar_rows()));
-            let (NumbersRef::F64(values), NumbersRef::F64(x)) = (S::numbers(a.values), X::numbers(x)) else {
-                unreachable!("runs are used in f64 alone")
-            };
-            let &CsrView { rows, cols, block, offsets, columns, base, .. } = a;
-            let a = CsrView { rows, cols, block, offsets, columns, values, base };
-            let multiply = |first: usize, sums: &mut [W]| {
-                let SliceMut::F64(sums) = W::slice_mut(sums) else { unreachable!("runs are used in f64 alone") };
-                let here = sums.len().min(rows - first);
-                row_runs::products(&a, runs, first, x, &mut sums[..here]);
-            };
-            run(Groups::Diagonals { group: RUN_GROUP, width: 1, multiply: &multiply });
         }
         View::Compact(a) => {
             assert_eq!((x.len(), results), (a.cols, a.rows()));

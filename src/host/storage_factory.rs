@@ -39,7 +39,7 @@ impl StorageFactory for Host {
             return own_rows(&self.alone(), over, &matrix, sums);
         }
         let stored = match columns {
-            Columns::Shared => Stored::new(self, matrix).find_runs()?,
+            Columns::Shared => Stored::new(self, matrix),
             Columns::Compact => Stored::compact(self, matrix)?,
         };
         Ok(Box::new(stored.with_sums(sums)))

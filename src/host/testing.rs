@@ -30,13 +30,3 @@ pub fn skip_without_avx512() {
         skipped("AVX-512 kernels of the host", "this processor has no AVX-512");
     }
 }
-
-/// Runs portable code as processors with AVX2 and no AVX-512 do, where this processor can.
-#[inline(always)]
-pub fn with_avx2(work: impl FnOnce()) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if super::processor::simd() >= super::processor::Simd::Avx2 {
-        return super::avx2::run(super::multivector_rows::Call(work));
-    }
-    work();
-}

@@ -136,7 +136,7 @@ impl Backend for Host {
         x: &[V],
         y: &mut [V],
     ) -> Result<()> {
-        if a.has_epilogue(block_width_for(a, d)) {
+        if a.vectors() > 1 {
             return multivector_step::sweep(a, d, b, x, y);
         }
         assert_eq!(d.len(), x.len());
@@ -144,7 +144,7 @@ impl Backend for Host {
         self.run(d.len(), || {
             par::for_each_mut(y, par::GRAIN, |start, y| {
                 for ((y, d), x) in y.iter_mut().zip(&d[start..]).zip(&x[start..]) {
-                    *y = V::narrow(x.widen() + d.cast::<V::Wide>() * y.widen());
+                    *y = V::narrow(x.widen() + V::Wide::from_f64(d.to_f64()) * y.widen());
                 }
             });
         });
@@ -160,7 +160,13 @@ impl Backend for Host {
         x: &mut [V],
         zero_guess: bool,
     ) {
-        multivector_step::chebyshev_update(self, Diagonal::new(k, d, r.len()), r, recurrence, x, zero_guess);
+        if k > 1 {
+            let d = Diagonal::new(k, d, r.len());
+            return multivector_step::chebyshev_update(self, d, r, recurrence, x, zero_guess);
+        }
+        let Recurrence { alpha, beta, p, .. } = recurrence;
+        self.update_direction(d, r, beta, p);
+        self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
     }
 
     fn chebyshev<V: Number, S: Number>(
@@ -172,7 +178,7 @@ impl Backend for Host {
         recurrence: Recurrence<'_, [V]>,
         y: &mut [V],
     ) -> Result<()> {
-        if a.has_epilogue(block_width_for(a, d)) {
+        if a.vectors() > 1 {
             return multivector_step::chebyshev(a, d, b, x, recurrence, y);
         }
         let Recurrence { alpha, beta, p, of_x, .. } = recurrence;
@@ -180,8 +186,9 @@ impl Backend for Host {
             self.copy(x, p);
         }
         a.residual(b, x, y)?;
-        let direction = Recurrence::new(alpha, beta, p);
-        multivector_step::chebyshev_update_to(self, Diagonal::new(1, d, x.len()), x, direction, y);
+        self.update_direction(d, y, beta, p);
+        self.copy(x, y);
+        self.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, y);
         Ok(())
     }
 
@@ -193,7 +200,7 @@ impl Backend for Host {
         z: &[Y],
         y: &mut [Y],
     ) -> Result<()> {
-        if a.has_epilogue(1) {
+        if a.vectors() > 1 {
             return multivector_step::add_product(a, alpha, x, z, y);
         }
         self.copy(z, y);
@@ -301,11 +308,6 @@ pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
     width
 }
 
-/// The same for a diagonal of the size of an operator.
-fn block_width_for<V: Number, S>(a: &dyn Operator<Host, V>, d: &[S]) -> usize {
-    (d.len() * a.vectors() / a.rows().max(1)).max(1)
-}
-
 /// Blocks of a block diagonal matrix that are multiplied at a time.
 const BLOCKS: usize = 64;
 
@@ -366,6 +368,16 @@ impl Host {
             });
         });
         lock(total.into_inner())
+    }
+
+    /// p = D r + β p; p is not read when β is 0.
+    fn update_direction<V: Number, S: Number>(&self, d: &[S], r: &[V], beta: f64, p: &mut [V]) {
+        if beta == 0.0 {
+            self.scale_by(1, d, r, p);
+        } else {
+            self.scale(V::Wide::from_f64(beta), p);
+            self.add_scaled_by(1, d, r, p);
+        }
     }
 
     fn zip<T: Number, U: Number>(&self, x: &[T], y: &mut [U], work: impl Fn(&[T], &mut [U]) + Sync + Send) {

@@ -8,7 +8,6 @@ use crate::gpu::setup::transpose::transpose;
 use crate::gpu::{DeviceStencil, Gpu, Narrower, Slice};
 use crate::host::Host;
 use crate::host::distributed::distributed;
-use crate::host::operator::Stored;
 use crate::host::reorder::Permutation as HostPermutation;
 use crate::scalar::{Precision, Scalar, Sums, with_precision, with_storage};
 use crate::sparse::SharedStencil;
@@ -79,8 +78,7 @@ impl MatrixBackend for Host {
         with_precision!(matrix.precision(), I => {
             match own_stencil::<I>(matrix)? {
                 Some(stencil) => self.stencil(stencil, Sums::Wide),
-                None if !self.has_whole_vectors() => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide),
-                None => Ok(Box::new(Stored::new(self, matrix.shared::<I>()?).with_runs(matrix.row_runs()?))),
+                None => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide),
             }
         })
     }

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::gpu;
 use crate::host::Host;
 use crate::matrix::Matrix;
-use crate::threads::PASSES;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ impl Amg {
         let config = &defaults::effective(Some(Method::Amg), context, matrix, config, false)?.config;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let builder = Builder { context, config, matrix, near_null_space, functions, plan: None };
-        context.run(PASSES * matrix.entries(), || match context.gpu() {
+        context.run(matrix.entries(), || match context.gpu() {
             Some(gpu) if gpu::IS_BUILT && device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
             _ => builder.level_matrices(&Host::new(context)),
         })

@@ -8,7 +8,6 @@ use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu};
 use crate::host::Host;
 use crate::scalar::{Precision, Scalar};
-use crate::threads::PASSES;
 use std::sync::Arc;
 
 /// 2^k x, in steps that every format of vectors holds.
@@ -32,7 +31,7 @@ impl Inverse {
             Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
             // Messages are the affair of the thread that called; each operation finds its own way to the pool.
             Levels::Host(top) if self.over.is_some() => host_cycle(&mut **top, b, x)?,
-            Levels::Host(top) => self.context.run(PASSES / 2 * self.work, || host_cycle(&mut **top, b, x))?,
+            Levels::Host(top) => self.context.run(self.work, || host_cycle(&mut **top, b, x))?,
         };
         if self.units != 0 {
             multiply_by_power(&Host::new(&self.context), self.units, x);
@@ -72,7 +71,7 @@ impl Inverse {
         let Some((k, Some(Levels::Host(top)))) = &mut self.built.multivectors else {
             unreachable!("it was prepared for multivectors")
         };
-        let lost = self.context.run(PASSES / 2 * *k * self.work, || host_cycle(&mut **top, b, x))?;
+        let lost = self.context.run(*k * self.work, || host_cycle(&mut **top, b, x))?;
         lost.map_or(Ok(()), |level| self.lost(level))
     }
 

@@ -10,7 +10,6 @@ use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu};
 use crate::host::Host;
 use crate::report::FsaiReport;
-use crate::threads::PASSES;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -78,7 +77,7 @@ fn build_on<S: SetupOn<B> + FsaiFactor, B: Backend>(
         return Ok((builder.build(setup, to, data, reason)?, None));
     }
     let waits = setup.waits();
-    let (mut built, fsai) = setup.run(PASSES * builder.matrix.entries(), || match method {
+    let (mut built, fsai) = setup.run(builder.matrix.entries(), || match method {
         Method::Fsai => fsai::build(builder, setup, to, data).map(|(built, fsai)| (built, Some(fsai))),
         _ => jacobi::build(builder, setup, to).map(|built| (built, None)),
     })?;

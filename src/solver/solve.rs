@@ -17,7 +17,6 @@ use crate::null_space::NullSpace;
 use crate::preconditioner::Inverse;
 use crate::report::SolveReport;
 use crate::scalar::{Precision, Scalar};
-use crate::threads::PASSES;
 use std::time::Instant;
 
 /// Units of roundoff by which the residual of a solution is not known.
@@ -79,7 +78,7 @@ impl Solver {
     ) -> Result<Status> {
         check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
-        let work = PASSES * state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
+        let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
         let State { engine, inverse, fallback, .. } = state;
         let behind = (inverse, fallback);
         match engine {

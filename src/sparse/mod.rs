@@ -11,7 +11,6 @@ mod graph;
 mod grid_transfer;
 mod near_null_space;
 mod own_rows;
-mod row_runs;
 mod stencil;
 pub(crate) mod transpose;
 mod validate;
@@ -23,7 +22,6 @@ pub use graph::Graph;
 pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
 pub(crate) use own_rows::own_rows;
-pub use row_runs::{LONGEST_ROW, RUN_GROUP, RowRuns};
 pub use stencil::{EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
 pub use validate::{DiagonalDefect, validate, validate_values};
 

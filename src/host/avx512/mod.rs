@@ -12,7 +12,6 @@ pub mod tile;
 
 use super::multivector_rows::Work;
 use super::prefetch::{AHEAD, prefetch};
-use super::processor::{Simd, simd};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
 use crate::sparse::{Block, ColumnsRef, GROUP};
@@ -21,7 +20,11 @@ use std::arch::x86_64::*;
 
 /// Whether this processor has what the kernels need.
 pub fn is_present() -> bool {
-    simd() == Simd::Avx512
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("popcnt")
 }
 
 /// What all kernels read alike, of any type.
