@@ -467,8 +467,8 @@ fn each_failed_allocation_is_a_status() {
             transposed(c"host:1", &convection, options, 4 / share);
         }
         // Set-up by each rank, and divided.
-        over_ranks(&large, c"{}", 12 / share);
-        over_ranks(&large, c"{\"amg.ranks.gathered_rows\": 400, \"amg.coarsening.type\": \"pmis\"}", 12 / share);
+        over_ranks(&large, c"{}", 24 / share);
+        over_ranks(&large, c"{\"amg.ranks.gathered_rows\": 400, \"amg.coarsening.type\": \"pmis\"}", 24 / share);
     };
     let on_sim = |share: usize| {
         matrices(c"sim", &small, 4 / share);
