@@ -3,7 +3,7 @@
 //!
 //! One test in a process of its own, because the allocator sees every thread of the process.
 
-use crate::{HELD, alone};
+use crate::HELD;
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -72,12 +72,7 @@ fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bo
     }
 }
 
-#[test]
-fn what_is_held_is_reported_and_was_estimated() {
-    alone("host_memory::what_is_held_is_reported_and_was_estimated", test);
-}
-
-fn test() {
+pub fn what_is_held_is_reported_and_was_estimated() {
     let problems = [
         "poisson5:60",
         "poisson7:16",

@@ -2,7 +2,7 @@
 //!
 //! One test in a process of its own, because the counting allocator sees every thread of the process.
 
-use crate::{ALLOCATED, alone};
+use crate::ALLOCATED;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -113,12 +113,7 @@ fn many_right_hand_sides(count: usize, together: &std::ffi::CStr) -> (usize, usi
     }
 }
 
-#[test]
-fn apply_and_solve_allocate_nothing_after_set_up() {
-    alone("no_allocation::apply_and_solve_allocate_nothing_after_set_up", test);
-}
-
-fn test() {
+pub fn apply_and_solve_allocate_nothing_after_set_up() {
     for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"richardson"] {
         let options = [(c"solver.type", method)];
         run(c"host:1", &options, 10, 0);
