@@ -14,7 +14,7 @@ DEVICE void scalar_product(const StencilShape &g, const In<S> &values, const V &
     if (line < grid_lines(g) && x0 < nx) {
         const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
         ROLLED
-        for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R>) {
+        for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, A>) {
             add_lines<R>(g, l, -1, y, z, line, x0, values, x, sums);
         }
         const i64 row = line * nx + x0;
@@ -96,7 +96,7 @@ DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x
     STENCIL_OF(_blocks3, S, A, block_product<3, S, A>) \
     STENCIL_OF(_blocks4, S, A, block_product<4, S, A>) \
     STENCIL_OF(_blocks, S, A, block_product<8, S, A>) \
-    KERNEL_OF(2, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+    KERNEL_OF(sizeof(A) == 8 ? 4 : 2, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
         if (format == Format<A>::VALUE) { \
             scalar_product<CELLS<S, A>, S, A>(g, values, Plain<A>{v.in<A>()}, f); \
         } else { \

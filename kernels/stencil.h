@@ -105,18 +105,18 @@ template <class A, class V> DEVICE A before(const StencilShape &g, i64 at, int x
     return to >= 0 ? x[at + to] : A(0);
 }
 
-// Lines of a stencil whose values and vectors a thread of R cells waits for together.
-template <int R> constexpr int LINES_AT_ONCE = R > 4 ? 2 : 3;
+// Lines of a stencil whose values and vectors a thread of R cells waits for together. With sums in f64 more than one takes too many registers.
+template <int R, class A> constexpr int LINES_AT_ONCE = sizeof(A) == 8 ? 1 : R > 4 ? 2 : 3;
 
 // Adds the products of R cells from x0 on of line `line`, at y and z, with some lines of the stencil from `first` on, but for line `without`.
 template <int R, class S, class A, class V>
 DEVICE void add_lines(const StencilShape &g, int first, int without, int y, int z, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
     const i64 own = line * g.pitch + x0, size = array_size(g);
-    Pack<S, R> value[LINES_AT_ONCE<R>][3] = {};
+    Pack<S, R> value[LINES_AT_ONCE<R, A>][3] = {};
     // Elements x0 - 1 to x0 + R.
-    A window[LINES_AT_ONCE<R>][R + 2] = {};
+    A window[LINES_AT_ONCE<R, A>][R + 2] = {};
     UNROLL
-    for (int i = 0; i < LINES_AT_ONCE<R>; ++i) {
+    for (int i = 0; i < LINES_AT_ONCE<R, A>; ++i) {
         const int l = first + i;
         const i64 to = l < g.lines && l != without ? line_at(g, l, y, z) : -1;
         if (to >= 0) {
@@ -138,7 +138,7 @@ DEVICE void add_lines(const StencilShape &g, int first, int without, int y, int 
         }
     }
     UNROLL
-    for (int i = 0; i < LINES_AT_ONCE<R>; ++i) {
+    for (int i = 0; i < LINES_AT_ONCE<R, A>; ++i) {
         UNROLL
         for (int d = 0; d < 3; ++d) {
             UNROLL

@@ -195,7 +195,7 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
                 own = g.dy[l] == 0 && g.dz[l] == 0 ? l : own;
             }
             ROLLED
-            for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R>) {
+            for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, A>) {
                 add_lines<R>(g, l, own, y, z, line, x0, values, x, rest);
             }
             UNROLL
