@@ -149,9 +149,9 @@ DEVICE void add_lines(const StencilShape &g, int first, int without, int y, int 
     }
 }
 
-// The same for a cell of n unknowns, at most N, whose lines are as long as those of vectors.
-template <int N, class S, class A, class V>
-DEVICE void add_blocks(int n, const StencilShape &g, int l, i64 to, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
+// The same for a cell of n unknowns, at most N.
+template <int N, class A, class Values, class V>
+DEVICE void add_blocks(int n, const StencilShape &g, int l, i64 to, i64 line, int x0, const Values &values, const V &x, A *sums) {
     const i64 own = line * g.pitch + x0, size = array_size(g);
     for (int d = 0; d < 3; ++d) {
         const int number = g.number[3 * l + d], there = grid_step(g.dims[0], g.periodic[0], x0, d - 1);

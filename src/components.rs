@@ -107,6 +107,8 @@ pub(crate) struct SmootherInfo {
     pub uses_eigenvalue: bool,
     /// Whether it uses the l1 diagonal of the matrix.
     pub uses_l1_diagonal: bool,
+    /// Whether it is for structured grids alone.
+    pub needs_grid: bool,
     /// Whether GPUs have it.
     on_gpu: bool,
 }
@@ -117,6 +119,7 @@ const FACTORS: SmootherInfo = SmootherInfo {
     is_diagonal: false,
     uses_eigenvalue: false,
     uses_l1_diagonal: false,
+    needs_grid: false,
     on_gpu: false,
 };
 const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, ..FACTORS };
@@ -283,6 +286,7 @@ smoothers! {
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
     "l1_gauss_seidel": MATRIX, host::l1_gauss_seidel::L1GaussSeidelSetup;
     "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;
+    "line": SmootherInfo { needs_grid: true, ..MATRIX }, smooth::line::LineSetup, smooth::line::LineSetup;
 }
 
 /// The fastest Gauss-Seidel of a backend: `l1_gauss_seidel` on the host, `gauss_seidel` on GPUs.

@@ -1,6 +1,6 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Precision, Scalar};
@@ -149,24 +149,63 @@ impl GridWeights {
     }
 }
 
+/// Names of the axes.
+const AXIS_NAMES: [&str; 3] = ["x", "y", "z"];
+
 /// Names of choices of axes, as the options spell them; `auto` is beside them.
 pub const AXES: &[&str] = &["x", "y", "z", "xy", "xz", "yz", "xyz"];
 
+/// Couplings along two axes that differ by less than this share are equal but for rounding.
+const EQUAL: f64 = 1e-6;
+
+/// The axes of the lines of line relaxation: those of a name, or the one with the strongest couplings that has more than one cell and is not
+/// periodic. Of equal ones it is the last, so that neighbouring lines are neighbours in memory.
+pub fn line_axes(grid: &Grid, name: &str, couplings: impl FnOnce() -> Result<[f64; 3]>) -> Result<[bool; 3]> {
+    let [nx, ny, nz] = grid.dims;
+    let named: [bool; 3] = std::array::from_fn(|axis| name != "auto" && name.contains(AXIS_NAMES[axis]));
+    if let Some(axis) = (0..3).find(|axis| named[*axis] && grid.periodic[*axis]) {
+        return fail!(
+            OptionValue,
+            "amg.smoother.line.axis is \"{name}\", and the grid of {nx} x {ny} x {nz} cells is periodic along {}; accepted: axes that are not",
+            AXIS_NAMES[axis]
+        );
+    }
+    if named != [false; 3] {
+        return Ok(named);
+    }
+    let open = |axis: &usize| !grid.periodic[*axis];
+    let Some(last) = (0..3).rev().find(open) else {
+        return fail!(
+            OptionValue,
+            "amg.smoother.type is \"line\", and the grid of {nx} x {ny} x {nz} cells is periodic along all axes; accepted: grids with an axis \
+             that is not periodic"
+        );
+    };
+    let couplings = couplings()?;
+    let possible = || (0..3).filter(open).filter(|axis| grid.dims[*axis] > 1);
+    let strongest = possible().map(|axis| couplings[axis]).fold(0.0, f64::max);
+    let found = possible().rev().find(|axis| couplings[*axis] >= (1.0 - EQUAL) * strongest).unwrap_or(last);
+    Ok(std::array::from_fn(|axis| axis == found))
+}
+
 /// The axes of a name, or those with couplings of at least `threshold` times the strongest. An axis of one cell is never among them, nor is a
-/// periodic one of two.
+/// periodic one of two. With `lines` for line relaxation, the axes of the lines are among them, and the others are compared with each other: errors
+/// along lines are smooth however strong their couplings are.
 pub fn strong_axes(
     grid: &Grid,
     name: &str,
-    threshold: f64,
+    (threshold, lines): (f64, Option<&str>),
     couplings: impl FnOnce() -> Result<[f64; 3]>,
 ) -> Result<[bool; 3]> {
     let possible = |axis: usize| grid.dims[axis] > if grid.periodic[axis] { 2 } else { 1 };
     if name != "auto" {
-        return Ok(std::array::from_fn(|axis| possible(axis) && name.contains(["x", "y", "z"][axis])));
+        return Ok(std::array::from_fn(|axis| possible(axis) && name.contains(AXIS_NAMES[axis])));
     }
     let couplings = couplings()?;
-    let strongest = (0..3).filter(|axis| possible(*axis)).map(|axis| couplings[axis]).fold(0.0, f64::max);
-    Ok(std::array::from_fn(|axis| possible(axis) && couplings[axis] >= threshold * strongest))
+    let in_lines = lines.map_or(Ok([false; 3]), |name| line_axes(grid, name, || Ok(couplings)))?;
+    let others = (0..3).filter(|axis| possible(*axis) && !in_lines[*axis]);
+    let strongest = others.map(|axis| couplings[axis]).fold(0.0, f64::max);
+    Ok(std::array::from_fn(|axis| possible(axis) && (in_lines[axis] || couplings[axis] >= threshold * strongest)))
 }
 
 #[cfg(test)]

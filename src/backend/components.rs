@@ -27,6 +27,14 @@ pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
     pub seed: u64,
 }
 
+impl<S: Setup, T: Scalar> CoarseningInput<'_, S, T> {
+    /// The axis that the options name for line relaxation, where that is the smoother.
+    pub fn line_axis(&self) -> Option<String> {
+        let is_line = self.parameters.text("amg.smoother.type") == "line";
+        is_line.then(|| self.parameters.text("amg.smoother.line.axis"))
+    }
+}
+
 /// A coarsening.
 pub(crate) trait Coarsening<S: Setup, T: Scalar>: Sync {
     /// A C/F splitting, or aggregates.
@@ -280,14 +288,36 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         self.setup.stored::<T, N>(self.a, Rounding::Nearest(by, by), which, self.checks)
     }
 
-    /// The coloured matrix.
-    pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
+    /// The matrix for sweeps, and whether it is that of the level.
+    fn swept_matrix<N: Number>(&self) -> Result<(S::Matrix<N>, bool)> {
         let found = lock(self.spectrum.stored.lock()).take().and_then(|a| a.downcast::<S::Matrix<N>>().ok());
         let shared = found.is_some() || self.stores_matrix && N::PRECISION == T::PRECISION;
         let a = match found {
             Some(a) => *a,
             None => self.stored_matrix::<N>()?,
         };
+        Ok((a, shared))
+    }
+
+    /// The matrix for line relaxation along each of the axes that are named or found.
+    pub fn lines<N: Number, V: Number>(&self, name: &str) -> Result<Vec<Box<dyn Colours<B, V>>>> {
+        let (a, shared) = self.swept_matrix::<N>()?;
+        let exact = self.matrix()?;
+        let axes = self.setup.line_axes(&exact, name)?;
+        let mut all = Vec::new();
+        for axis in (0..3).filter(|axis| axes[*axis]) {
+            let factors = self.setup.line_factors(&exact, axis)?;
+            let factors = self.setup.stored_array(&factors, 1.0, self.level, self.checks)?;
+            // All axes read the same matrix, which is counted once.
+            let counted = shared || !all.is_empty();
+            all.push(self.setup.lines(self.to, a.clone(), (axis, factors), counted)?);
+        }
+        Ok(all)
+    }
+
+    /// The coloured matrix.
+    pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
+        let (a, shared) = self.swept_matrix::<N>()?;
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
         let inverse = self.setup.stored_array(&exact, 1.0, self.level, self.checks)?;
         self.setup.colours(self.to, a, inverse, None, shared)

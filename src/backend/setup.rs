@@ -393,6 +393,11 @@ pub(crate) trait Setup: Backend {
         l1: bool,
         factors: Option<&Self::Factors>,
     ) -> Result<Self::Buffer<T>>;
+    /// The axes of the lines of line relaxation, by a name or the matrix, which is one on a structured grid.
+    fn line_axes<T: Scalar>(&self, a: &Self::Matrix<T>, name: &str) -> Result<[bool; 3]>;
+    /// The factors of the block tridiagonal matrices that a stencil has along the lines of an axis: for each cell the inverse of its pivot
+    /// E_k = A_kk - A_k,k-1 W_k-1, and W_k = E_k^-1 A_k,k+1, as arrays over all cells for each entry of these blocks. They are computed in f64.
+    fn line_factors<T: Scalar>(&self, a: &Self::Matrix<T>, axis: usize) -> Result<Self::Buffer<T>>;
     /// The largest eigenvalue of D^-1 A, given D^-1 and perhaps the estimate for an earlier matrix.
     fn largest_eigenvalue<T: Scalar>(
         &self,
@@ -529,6 +534,15 @@ pub(crate) trait Store<B: Backend>: Setup {
         a: Self::Matrix<S>,
         inverse: Self::Buffer<S>,
         colouring: Option<Self::Colouring>,
+        shared: bool,
+    ) -> Result<Box<dyn Colours<B, V>>>;
+    /// A matrix on a structured grid for line relaxation, with the axis of the lines and their [factors](Setup::line_factors); `shared` if
+    /// the matrix is that of the level.
+    fn lines<S: Number, V: Number>(
+        &self,
+        to: &B,
+        a: Self::Matrix<S>,
+        factors: (usize, Self::Buffer<S>),
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>>;
 }

@@ -20,6 +20,7 @@ mod driver;
 mod format;
 mod graphs;
 mod grid_transfer;
+mod line_relaxation;
 mod memory;
 mod multicolour;
 mod multivector;

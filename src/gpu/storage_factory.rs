@@ -7,6 +7,7 @@ use super::dense::Dense;
 use super::distributed::ReplicatedProduct;
 use super::format::{Format, FormatQuery};
 use super::grid_transfer::{DeviceTransfer, GridTransferProduct};
+use super::line_relaxation::{self, LineRelaxation};
 use super::multicolour::Multicolour;
 use super::product::{Precisions, Product, operator, operator_of};
 use super::rounded_sums::RoundedSums;
@@ -183,6 +184,21 @@ impl Gpu {
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
         Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse, shared)?))
     }
+
+    /// A stencil for line relaxation, with the axis of the lines and their factors.
+    pub(crate) fn line_relaxation<S: Number, V: Number>(
+        &self,
+        matrix: DeviceStencil<S>,
+        factors: (usize, Buffer<S>),
+        shared: bool,
+    ) -> Result<Box<dyn Colours<Gpu, V>>> {
+        Ok(Box::new(LineRelaxation::new::<V>(self, matrix, factors, shared)?))
+    }
+
+    /// The factors of the lines of a stencil along an axis.
+    pub(crate) fn line_factors_of<T: Scalar>(&self, matrix: &DeviceStencil<T>, axis: usize) -> Result<Buffer<T>> {
+        line_relaxation::factors(self, matrix, axis)
+    }
 }
 
 impl Gpu {
@@ -277,7 +293,11 @@ impl StorageFactory for Gpu {
 
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
         self.refuse_colours()?;
-        self.stencil_sweep(DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?, false)
+        let (a, inverse) = (DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?);
+        match matrix.lines {
+            Some(axis) => self.line_relaxation(a, (axis, inverse), false),
+            None => self.stencil_sweep(a, inverse, false),
+        }
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {

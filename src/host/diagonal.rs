@@ -124,7 +124,7 @@ pub fn row_norm<T: Scalar>(
 }
 
 /// [`invert`] with compile-time dimensions for elasticity and its rigid-body modes.
-fn invert_block(m: &mut [f64], n: usize, bound: f64) {
+pub fn invert_block(m: &mut [f64], n: usize, bound: f64) {
     match n {
         2 => invert(m, 2, bound),
         3 => invert(m, 3, bound),

@@ -1,7 +1,7 @@
 //! A matrix as set-up on the host has it: in rows, or on a structured grid.
 
 use crate::backend::setup::{SetupMatrix, SetupPattern, Symbolic};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::host::transpose::TransposeSymbolic;
 use crate::scalar::Number;
 use crate::sparse::{Block, CsrView, SharedCsr, SharedStencil, SharedTransfer, Storage, Structure};
@@ -55,6 +55,14 @@ impl<S: Number> HostMatrix<S> {
             HostMatrix::Stencil(a) => Cow::Owned(a.to_rows()?),
             HostMatrix::Transfer(a) => Cow::Owned(a.to_rows()?),
         })
+    }
+
+    /// The stencil, for components that know nothing else; they are set up on grids.
+    pub fn on_grid(&self) -> Result<&SharedStencil<S>> {
+        match self {
+            HostMatrix::Stencil(a) => Ok(a),
+            _ => fail!(Internal, "a matrix in rows came to a component for grids"),
+        }
     }
 
     fn values(&self) -> &Arc<dyn Storage<S>> {

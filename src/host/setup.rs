@@ -6,6 +6,7 @@ use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
 use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength, transpose};
+use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
     By, Candidate, Coarse, CoarseSet, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
@@ -303,6 +304,15 @@ impl Setup for Host {
         Ok(inverse)
     }
 
+    fn line_axes<T: Scalar>(&self, a: &HostMatrix<T>, name: &str) -> Result<[bool; 3]> {
+        let a = a.on_grid()?;
+        line_axes(&a.pattern.grid, name, || Ok(stencil::coarsening::couplings(a)))
+    }
+
+    fn line_factors<T: Scalar>(&self, a: &HostMatrix<T>, axis: usize) -> Result<Vec<T>> {
+        stencil::line_relaxation::factors(a.on_grid()?, axis)
+    }
+
     fn largest_eigenvalue<T: Scalar>(
         &self,
         estimate: &Estimate,
@@ -528,7 +538,9 @@ impl<B: StorageFactory> Store<B> for Host {
         shared: bool,
     ) -> Result<Box<dyn Colours<B, V>>> {
         let a = match a {
-            HostMatrix::Stencil(matrix) => return to.stencil_colours(ColouredStencil { matrix, inverse, shared }),
+            HostMatrix::Stencil(matrix) => {
+                return to.stencil_colours(ColouredStencil { matrix, inverse, lines: None, shared });
+            }
             a => a.to_rows()?.into_owned(),
         };
         let colouring = match colouring {
@@ -536,5 +548,16 @@ impl<B: StorageFactory> Store<B> for Host {
             None => Colouring::new(&a.structure.view::<f64>(&[]))?,
         };
         to.colours(Coloured { inverse, colouring, matrix: a, shared })
+    }
+
+    fn lines<S: Number, V: Number>(
+        &self,
+        to: &B,
+        a: HostMatrix<S>,
+        (axis, factors): (usize, Vec<S>),
+        shared: bool,
+    ) -> Result<Box<dyn Colours<B, V>>> {
+        let matrix = a.on_grid()?.clone();
+        to.stencil_colours(ColouredStencil { matrix, inverse: factors, lines: Some(axis), shared })
     }
 }

@@ -6,6 +6,7 @@ use super::distributed::{Replicated, own_rows};
 use super::operator::Stored;
 use super::sparse_direct::SparseInverse;
 use super::stencil::gauss_seidel::StencilColours;
+use super::stencil::line_relaxation::LineRelaxation;
 use super::stencil::product::StencilOperator;
 use super::stencil::transfer::TransferOperator;
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
@@ -70,12 +71,18 @@ impl StorageFactory for Host {
 
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Host, V>>> {
         if self.over.is_some() {
-            let ColouredStencil { matrix, inverse, shared } = matrix;
+            let ColouredStencil { matrix, inverse, lines, shared } = matrix;
+            if lines.is_some() {
+                return unavailable("line relaxation", SMOOTHERS);
+            }
             let matrix = matrix.to_rows()?;
             let colouring = Colouring::new(&matrix.structure.view::<f64>(&[]))?;
             return self.colours(Coloured { matrix, inverse, colouring, shared });
         }
-        Ok(Box::new(StencilColours::new(matrix)))
+        match matrix.lines {
+            Some(axis) => Ok(Box::new(LineRelaxation::new(matrix, axis))),
+            None => Ok(Box::new(StencilColours::new(matrix))),
+        }
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {

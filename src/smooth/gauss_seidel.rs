@@ -2,6 +2,7 @@
 //! after colour. It is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
 use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::parameters::Parameters;
 use crate::backend::setup::Store;
 use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
 use crate::error::Result;
@@ -30,9 +31,17 @@ impl Direction {
     }
 }
 
-struct GaussSeidel<B: Backend, V: Number> {
+pub(super) struct GaussSeidel<B: Backend, V: Number> {
     colours: Box<dyn Colours<B, V>>,
     direction: Direction,
+}
+
+impl<B: Backend, V: Number> GaussSeidel<B, V> {
+    /// In the direction that the options name.
+    pub fn new(colours: Box<dyn Colours<B, V>>, parameters: &dyn Parameters) -> Box<dyn Smoother<B, V>> {
+        let direction = Direction::from_name(&parameters.text("amg.smoother.gauss_seidel.direction"));
+        Box::new(GaussSeidel { colours, direction })
+    }
 }
 
 impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
@@ -88,7 +97,6 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for GaussSeidelSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let direction = Direction::from_name(&input.parameters.text("amg.smoother.gauss_seidel.direction"));
-        Ok(Box::new(GaussSeidel { colours: input.colours::<N, V>()?, direction }))
+        Ok(GaussSeidel::new(input.colours::<N, V>()?, input.parameters))
     }
 }

@@ -38,8 +38,10 @@ pub struct Coloured<S> {
 pub struct ColouredStencil<S> {
     /// The matrix.
     pub matrix: SharedStencil<S>,
-    /// One value for each row, or one block for each cell.
+    /// One value for each row, or one block for each cell. For `lines`, the factors of their matrices.
     pub inverse: Vec<S>,
+    /// The axis of lines of cells whose unknowns are solved for together, in line relaxation.
+    pub lines: Option<usize>,
     /// Whether the matrix is the level's own, which is counted there.
     pub shared: bool,
 }

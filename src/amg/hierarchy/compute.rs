@@ -91,6 +91,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
     ) -> Result<Computing<'a, S, T>> {
         check_square("AMG", builder.matrix)?;
         builder.check_interpolation()?;
+        builder.check_smoother()?;
         let updating = symbolic.is_some();
         let symbolic = symbolic.unwrap_or_default();
         let checks = Arc::new(Mutex::new(setup.checks()));

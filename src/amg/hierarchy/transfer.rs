@@ -160,6 +160,20 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Refuses a smoother for structured grids on other matrices.
+    pub(super) fn check_smoother(&self) -> Result<()> {
+        let smoother = self.smoother();
+        if smoother.needs_grid && !self.is_structured() {
+            let name = smoother.name;
+            return fail!(
+                OptionValue,
+                "amg.smoother.type \"{name}\" needs a matrix on a structured grid and amg.type \"structured\"; terrace_matrix_create_stencil \
+                 makes one, and terrace_matrix_set_grid tells the grid of a matrix in rows"
+            );
+        }
+        Ok(())
+    }
+
     /// The way to interpolate on aggressive levels that the options name, where it is not that of the other levels.
     pub(super) fn aggressive_interpolation(&self) -> Option<String> {
         let name = self.config.text("amg.interpolation.aggressive");

@@ -2,7 +2,7 @@
 
 use super::{DeviceCsr, DevicePattern};
 use crate::backend::setup::{SetupMatrix, SetupPattern};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::runtime::Argument;
 use crate::gpu::stencil::{DeviceStencil, StencilOffsets};
@@ -55,6 +55,14 @@ impl<S> Deref for GpuMatrix<S> {
 }
 
 impl<S: Number> GpuMatrix<S> {
+    /// The stencil, for components that know nothing else; they are set up on grids.
+    pub fn on_grid(&self) -> Result<&DeviceStencil<S>> {
+        match self {
+            GpuMatrix::Stencil(a) => Ok(a),
+            _ => fail!(Internal, "a matrix in rows came to a component for grids"),
+        }
+    }
+
     fn values(&self) -> &Arc<Buffer<S>> {
         match self {
             GpuMatrix::Rows(a) => &a.values,

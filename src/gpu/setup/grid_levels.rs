@@ -27,7 +27,7 @@ fn kernel<T: Scalar>(gpu: &Gpu, name: &str) -> Result<Kernel> {
 }
 
 /// The mean coupling along each axis, as on the host, in sums of another order. Waits for the device.
-fn couplings<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>) -> Result<[f64; 3]> {
+pub(super) fn couplings<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>) -> Result<[f64; 3]> {
     let (cells, rows) = (a.pattern.grid.cells(), a.pattern.scalar_rows());
     let blocks = rows.div_ceil(BLOCK).min(MAX_BLOCKS);
     let parts = gpu.allocate::<f64>(3 * blocks)?;
@@ -48,7 +48,8 @@ impl<T: Scalar> Coarsening<Gpu, T> for GridCoarsening {
         };
         let name = input.parameters.text("amg.coarsening.axes");
         let threshold = input.parameters.real("amg.coarsening.axis_threshold");
-        let axes = strong_axes(&a.pattern.grid, &name, threshold, || couplings(input.setup, a))?;
+        let lines = input.line_axis();
+        let axes = strong_axes(&a.pattern.grid, &name, (threshold, lines.as_deref()), || couplings(input.setup, a))?;
         Ok(Coarse::Grid(Coarsened::new(a.pattern.grid, axes)))
     }
 }
@@ -390,7 +391,7 @@ mod tests {
         let couplings = (couplings(gpu, &on_device).unwrap(), crate::host::stencil::coarsening::couplings(a));
         assert!((0..3).all(|axis| (couplings.0[axis] - couplings.1[axis]).abs() < 1e-12), "{what} {couplings:?}");
         for axes in [[true; 3], [true, false, true], [false, true, false]] {
-            let possible = strong_axes(&a.pattern.grid, "xyz", 0.0, || unreachable!()).unwrap();
+            let possible = strong_axes(&a.pattern.grid, "xyz", (0.0, None), || unreachable!()).unwrap();
             let grids = Coarsened::new(a.pattern.grid, std::array::from_fn(|axis| axes[axis] && possible[axis]));
             for kind in [GridWeights::BlackBox, GridWeights::Linear, GridWeights::Constant] {
                 transfers(gpu, a, &on_device, grids, kind, &what);

@@ -11,6 +11,7 @@ use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
     eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
 };
+use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
     By, Candidate, FormatRequest, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
@@ -269,6 +270,15 @@ impl Setup for Gpu {
         diagonal::inverse(self, &a, width, l1, factors.map(|factors| &*factors.s))
     }
 
+    fn line_axes<T: Scalar>(&self, a: &GpuMatrix<T>, name: &str) -> Result<[bool; 3]> {
+        let a = a.on_grid()?;
+        line_axes(&a.pattern.grid, name, || grid_levels::couplings(self, a))
+    }
+
+    fn line_factors<T: Scalar>(&self, a: &GpuMatrix<T>, axis: usize) -> Result<Buffer<T>> {
+        self.line_factors_of(a.on_grid()?, axis)
+    }
+
     fn largest_eigenvalue<T: Scalar>(
         &self,
         estimate: &Estimate,
@@ -500,5 +510,15 @@ impl Store<Gpu> for Gpu {
             GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse, shared),
             a => to.coloured(&a, &inverse, colouring),
         }
+    }
+
+    fn lines<S: Number, V: Number>(
+        &self,
+        to: &Gpu,
+        a: GpuMatrix<S>,
+        factors: (usize, Buffer<S>),
+        shared: bool,
+    ) -> Result<Box<dyn Colours<Gpu, V>>> {
+        to.line_relaxation(a.on_grid()?.clone(), factors, shared)
     }
 }

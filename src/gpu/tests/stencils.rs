@@ -2,6 +2,8 @@
 
 use super::products::compare;
 use super::*;
+use crate::gpu::stencil::DeviceStencil;
+use crate::host::stencil::line_relaxation;
 use crate::sparse::{
     Coarsened, ColouredStencil, Grid, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern,
 };
@@ -147,7 +149,7 @@ fn sweeps<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, whole: bool, sa
     let width = if whole { a.pattern.block } else { 1 };
     let exact = diagonal::inverse::<f64, f64>(&rows.view(), width, diagonal::AS_IT_IS).unwrap();
     let inverse: Vec<S> = exact.into_iter().map(S::from_f64).collect();
-    let coloured = || ColouredStencil { matrix: a.clone(), inverse: inverse.clone(), shared: false };
+    let coloured = || ColouredStencil { matrix: a.clone(), inverse: inverse.clone(), lines: None, shared: false };
     let on_host: Box<dyn Colours<Host, V>> = host.stencil_colours(coloured()).unwrap();
     let on_device: Box<dyn Colours<Gpu, V>> = gpu.stencil_colours(coloured()).unwrap();
     let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));
@@ -225,5 +227,48 @@ fn sweeps_on_stencils_are_those_of_the_host() {
         sweeps::<bf16, bf16>(&gpu, &stencil([16, 5, 4], [false; 3], 3, &SEVEN), true, true);
         sweeps::<f16, f64>(&gpu, &stencil([16, 5, 4], [false; 3], 1, &ALL), true, true);
         sweeps::<bf16, f32>(&gpu, &stencil([16, 5, 4], [false; 3], 1, &ALL), true, true);
+    }
+}
+
+/// Factors of lines along an axis, and passes over their colours in both directions.
+fn lines<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, axis: usize) {
+    let (host, n, on_sim) = (host(), a.pattern.scalar_rows(), gpu.description().contains("sim"));
+    let what = format!("{} {:?} axis {axis} {:?} {:?}", a.pattern.format(), a.pattern.grid, S::PRECISION, V::PRECISION);
+    let exact = a.cast::<f64>().unwrap();
+    let factors = line_relaxation::factors(&exact, axis).unwrap();
+    let on_device = gpu.line_factors_of(&DeviceStencil::upload(gpu, &exact).unwrap(), axis).unwrap();
+    assert!(gpu.fetch(&on_device).unwrap() == factors, "{what}");
+    let inverse: Vec<S> = factors.into_iter().map(S::from_f64).collect();
+    let coloured = || ColouredStencil { matrix: a.clone(), inverse: inverse.clone(), lines: Some(axis), shared: false };
+    let on_host: Box<dyn Colours<Host, V>> = host.stencil_colours(coloured()).unwrap();
+    let on_device: Box<dyn Colours<Gpu, V>> = gpu.stencil_colours(coloured()).unwrap();
+    assert_eq!(on_device.count(), on_host.count());
+    let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));
+    for (backward, count) in [(false, on_host.count()), (true, on_host.count()), (true, on_host.count() - 1)] {
+        let (mut expected, mut found) = (x.clone(), gpu.upload(&x).unwrap());
+        on_host.pass(&host, count, backward, &b, &mut expected, &mut vec![V::ZERO; n]).unwrap();
+        let (b, scratch) = (gpu.upload(&b).unwrap(), &mut gpu.zeros(n).unwrap());
+        on_device.pass(gpu, count, backward, &b, &mut found, scratch).unwrap();
+        let found = download(gpu, &found);
+        assert!(!on_sim || found == expected, "{what}, backward {backward}, {count} colours");
+        close(&found, &expected, 64.0, &what);
+    }
+    gpu.status().unwrap();
+}
+
+#[test]
+fn line_relaxation_is_that_of_the_host() {
+    for gpu in rotating_devices() {
+        for axis in 0..3 {
+            for dims in [[1, 1, 1], [16, 5, 4], [3, 17, 6]] {
+                lines::<f64, f64>(&gpu, &stencil(dims, [false; 3], 1, &ALL), axis);
+                lines::<f16, f32>(&gpu, &stencil(dims, [false; 3], 1, &SEVEN), axis);
+            }
+            lines::<f32, f64>(&gpu, &stencil([5, 4, 7], [axis != 0, axis != 1, axis != 2], 1, &ALL), axis);
+            lines::<f32, f32>(&gpu, &stencil([5, 4, 3], [false; 3], 3, &SEVEN), axis);
+            lines::<bf16, f16>(&gpu, &stencil([6, 2, 3], [false; 3], 2, &ALL), axis);
+            lines::<f64, f64>(&gpu, &stencil([2, 3, 4], [false; 3], 8, &SEVEN), axis);
+            lines::<f64, f64>(&gpu, &stencil([5, 4, 3], [false; 3], 1, &SOME), axis);
+        }
     }
 }

@@ -47,7 +47,8 @@ impl<T: Scalar> Coarsening<Host, T> for GridCoarsening {
         };
         let name = input.parameters.text("amg.coarsening.axes");
         let threshold = input.parameters.real("amg.coarsening.axis_threshold");
-        let axes = strong_axes(&a.pattern.grid, &name, threshold, || Ok(couplings(a)))?;
+        let lines = input.line_axis();
+        let axes = strong_axes(&a.pattern.grid, &name, (threshold, lines.as_deref()), || Ok(couplings(a)))?;
         Ok(Coarse::Grid(Coarsened::new(a.pattern.grid, axes)))
     }
 }
@@ -64,10 +65,11 @@ mod tests {
 
     #[test]
     fn strong_axes_are_coarsened_and_weak_ones_are_not() {
-        let check = |a: &SharedStencil<f64>, name: &str, expected: [bool; 3]| {
-            let found = strong_axes(&a.pattern.grid, name, 0.25, || Ok(couplings(a))).unwrap();
+        let with = |a: &SharedStencil<f64>, name: &str, lines: Option<&str>, expected: [bool; 3]| {
+            let found = strong_axes(&a.pattern.grid, name, (0.25, lines), || Ok(couplings(a))).unwrap();
             assert_eq!(found, expected);
         };
+        let check = |a: &SharedStencil<f64>, name: &str, expected: [bool; 3]| with(a, name, None, expected);
         let laplacian = of("poisson27:6x5x4", [6, 5, 4]);
         check(&laplacian, "auto", [true; 3]);
         check(&laplacian, "xz", [true, false, true]);
@@ -76,5 +78,10 @@ mod tests {
         check(&of("anisotropic:6x5x4:epsilon=0.01", [6, 5, 4]), "auto", [true, true, false]);
         check(&of("anisotropic:6x5x4:epsilon=100", [6, 5, 4]), "auto", [false, false, true]);
         check(&of("anisotropic:6x5x4:epsilon=0.5", [6, 5, 4]), "auto", [true; 3]);
+        // What lines solve for is smooth, and the others are compared with each other.
+        let strong = of("anisotropic:6x5x4:epsilon=100", [6, 5, 4]);
+        with(&strong, "auto", Some("auto"), [true; 3]);
+        with(&strong, "auto", Some("x"), [true, false, true]);
+        with(&of("anisotropic:6x5x4:epsilon=0.01", [6, 5, 4]), "auto", Some("auto"), [true, true, false]);
     }
 }

@@ -341,7 +341,8 @@ mod tests {
         let scalars = rows.view().to_scalar().unwrap();
         let (n, b, [nx, ny, _]) = (stencil.scalar_rows(), stencil.block, stencil.grid.dims);
         let inverse = diagonal::inverse::<f64, f64>(&rows.view(), width, diagonal::AS_IT_IS).unwrap();
-        let colours = StencilColours::new(ColouredStencil { matrix: a, inverse: inverse.clone(), shared: true });
+        let colours =
+            StencilColours::new(ColouredStencil { matrix: a, inverse: inverse.clone(), lines: None, shared: true });
         let count = Colours::<Host, f64>::count(&colours);
         let rhs: Vec<f64> = (0..n).map(|i| ((i * 7) % 13) as f64 - 6.0).collect();
         let residual =

@@ -79,7 +79,7 @@ fn product<S: Number, X: Number, Y: Number>(a: &SharedStencil<S>, x: &[X], y: &m
 }
 
 /// Products of all lines of a range with x. `store` gets the first scalar row and the products of some cells.
-fn line_products<W: Scalar>(
+pub(super) fn line_products<W: Scalar>(
     stencil: &Stencil,
     values: &NumbersRef<'_>,
     load: &Load<'_, W>,

@@ -1,12 +1,14 @@
-//! Colours of the lines of a grid along x: lines of a colour are not coupled.
+//! Colours of the lines of a grid along one axis: lines of a colour are not coupled.
 
 use super::Stencil;
 
 /// The colour of each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColours {
-    /// Lines that differ along y and z are not coupled with each other: two colours are enough, by the parity of y + z.
+    /// Lines that differ along both other axes are not coupled with each other: two colours are enough, by the parity of the sum of their places.
     pub two: bool,
+    /// The other axes.
+    pub across: [usize; 2],
     /// Along a periodic axis with an odd number of lines, the last one is beside the first, and has a colour of its own.
     odd: [bool; 2],
 }
@@ -32,38 +34,44 @@ impl EveryOther {
 }
 
 impl LineColours {
-    /// By the offsets of a stencil.
+    /// Of lines along x, by the offsets of a stencil.
     pub fn new(stencil: &Stencil) -> LineColours {
-        let grid = &stencil.grid;
-        let diagonal = stencil.offsets.iter().any(|offset| offset[1] != 0 && offset[2] != 0);
-        let odd = [grid.is_odd_ring(1), grid.is_odd_ring(2)];
-        LineColours { two: !diagonal && odd == [false; 2], odd }
+        LineColours::along(stencil, 0)
     }
 
-    /// Classes along y or z.
-    fn along(&self, stencil: &Stencil, axis: usize) -> usize {
-        stencil.grid.dims[axis].min(2 + usize::from(self.odd[axis - 1]))
+    /// Of lines along an axis.
+    pub fn along(stencil: &Stencil, axis: usize) -> LineColours {
+        let (grid, across) = (&stencil.grid, [[1, 2], [0, 2], [0, 1]][axis]);
+        let diagonal = stencil.offsets.iter().any(|offset| across.iter().all(|axis| offset[*axis] != 0));
+        let odd = across.map(|axis| grid.is_odd_ring(axis));
+        LineColours { two: !diagonal && odd == [false; 2], across, odd }
+    }
+
+    /// Classes along one of the other axes.
+    fn classes(&self, stencil: &Stencil, which: usize) -> usize {
+        stencil.grid.dims[self.across[which]].min(2 + usize::from(self.odd[which]))
     }
 
     /// Number of colours.
     pub fn count(&self, stencil: &Stencil) -> usize {
         if self.two {
-            return if stencil.grid.lines() > 1 { 2 } else { 1 };
+            let lines: usize = self.across.iter().map(|axis| stencil.grid.dims[*axis]).product();
+            return if lines > 1 { 2 } else { 1 };
         }
-        self.along(stencil, 1) * self.along(stencil, 2)
+        self.classes(stencil, 0) * self.classes(stencil, 1)
     }
 
-    /// The colour of the line at y and z.
+    /// The colour of the line at these places along the other axes: y and z for lines along x.
     pub fn of(&self, stencil: &Stencil, y: usize, z: usize) -> usize {
         if self.two {
             return (y + z) % 2;
         }
-        let [_, ny, nz] = stencil.grid.dims;
+        let [ny, nz] = self.across.map(|axis| stencil.grid.dims[axis]);
         let class = |at: usize, n: usize, odd: bool| if odd && n > 1 && at + 1 == n { 2 } else { at % 2 };
-        class(y, ny, self.odd[0]) + self.along(stencil, 1) * class(z, nz, self.odd[1])
+        class(y, ny, self.odd[0]) + self.classes(stencil, 0) * class(z, nz, self.odd[1])
     }
 
-    /// The colour of the lines at this step along y and z from those of a colour; none where that differs from line to line.
+    /// The colour of the lines at this step along the other axes from those of a colour; none where that differs from line to line.
     pub fn at_step(&self, stencil: &Stencil, colour: usize, [dy, dz]: [i8; 2]) -> Option<usize> {
         if self.odd != [false; 2] {
             return None;
@@ -71,15 +79,15 @@ impl LineColours {
         if self.two {
             return Some((colour + usize::from(dy != 0) + usize::from(dz != 0)) % 2);
         }
-        let classes = self.along(stencil, 1);
+        let classes = self.classes(stencil, 0);
         let [y, z] = [colour % classes + usize::from(dy != 0), colour / classes + usize::from(dz != 0)];
         Some(y % 2 + classes * (z % 2))
     }
 
-    /// The lines of a colour along y and z, where there are more than two colours.
+    /// The lines of a colour along the other axes, where there are more than two colours.
     pub fn lines(&self, stencil: &Stencil, colour: usize) -> [EveryOther; 2] {
-        let classes = self.along(stencil, 1);
-        let [_, ny, nz] = stencil.grid.dims;
+        let classes = self.classes(stencil, 0);
+        let [ny, nz] = self.across.map(|axis| stencil.grid.dims[axis]);
         [
             EveryOther::new(ny, colour % classes, self.odd[0] && ny > 1),
             EveryOther::new(nz, colour / classes, self.odd[1] && nz > 1),
@@ -99,26 +107,30 @@ mod tests {
             [([4, 5, 6], [false; 3]), ([3, 5, 7], [true; 3]), ([2, 1, 3], [false, true, true]), ([1, 4, 1], [true; 3])]
         {
             let stencil = Stencil::new(Grid { dims, periodic }, 1, &all).unwrap();
-            let colours = LineColours::new(&stencil);
-            let mut of = vec![usize::MAX; stencil.grid.lines()];
-            for colour in 0..colours.count(&stencil) {
-                let [along_y, along_z] = colours.lines(&stencil, colour);
-                for k in 0..along_y.count * along_z.count {
-                    let (y, z) = (along_y.start + 2 * (k % along_y.count), along_z.start + 2 * (k / along_y.count));
-                    assert_eq!(colours.of(&stencil, y, z), colour);
-                    of[y + dims[1] * z] = colour;
+            for axis in 0..3 {
+                let colours = LineColours::along(&stencil, axis);
+                let [p, q] = colours.across;
+                let mut of = vec![usize::MAX; dims[p] * dims[q]];
+                for colour in 0..colours.count(&stencil) {
+                    let [along_y, along_z] = colours.lines(&stencil, colour);
+                    for k in 0..along_y.count * along_z.count {
+                        let (y, z) = (along_y.start + 2 * (k % along_y.count), along_z.start + 2 * (k / along_y.count));
+                        assert_eq!(colours.of(&stencil, y, z), colour);
+                        of[y + dims[p] * z] = colour;
+                    }
                 }
-            }
-            assert!(!of.contains(&usize::MAX));
-            for line in 0..of.len() {
-                for offset in &all {
-                    let (y, z) = (line % dims[1], line / dims[1]);
-                    if let (Some(y), Some(z)) = (stencil.grid.step(1, y, offset[1]), stencil.grid.step(2, z, offset[2]))
-                    {
-                        let to = y + dims[1] * z;
-                        let step = colours.at_step(&stencil, of[line], [offset[1], offset[2]]);
-                        assert!(step.is_none_or(|colour| colour == of[to]), "{dims:?} {line} {to}");
-                        assert!(to == line || of[to] != of[line], "{dims:?} {line} {to}");
+                assert!(!of.contains(&usize::MAX));
+                for line in 0..of.len() {
+                    for offset in &all {
+                        let (y, z) = (line % dims[p], line / dims[p]);
+                        if let (Some(y), Some(z)) =
+                            (stencil.grid.step(p, y, offset[p]), stencil.grid.step(q, z, offset[q]))
+                        {
+                            let to = y + dims[p] * z;
+                            let step = colours.at_step(&stencil, of[line], [offset[p], offset[q]]);
+                            assert!(step.is_none_or(|colour| colour == of[to]), "{dims:?} {axis} {line} {to}");
+                            assert!(to == line || of[to] != of[line], "{dims:?} {axis} {line} {to}");
+                        }
                     }
                 }
             }

@@ -1,0 +1,67 @@
+//! Line relaxation on structured grids: Gauss-Seidel whose blocks are lines of cells. The unknowns of a line are solved for together, lines that are not
+//! coupled have a colour, and one colour comes after the other: zebra order where two colours are enough. It smooths errors along a line however strong the
+//! couplings along it are.
+
+use super::gauss_seidel::GaussSeidel;
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::setup::Store;
+use crate::backend::{Backend, Colours, Smoother};
+use crate::error::Result;
+use crate::scalar::{Number, Scalar};
+
+/// The lines along several axes, one axis after the other.
+struct Alternating<B: Backend, V: Number>(Vec<Box<dyn Colours<B, V>>>);
+
+impl<B: Backend, V: Number> Colours<B, V> for Alternating<B, V> {
+    fn count(&self) -> usize {
+        self.0.iter().map(|lines| lines.count()).sum()
+    }
+
+    fn solves_exactly(&self) -> bool {
+        self.0.iter().all(|lines| lines.solves_exactly())
+    }
+
+    fn pass(
+        &self,
+        backend: &B,
+        count: usize,
+        backward: bool,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut B::Buffer<V>,
+    ) -> Result<()> {
+        // The first so many colours of each axis that are among the first `count` of all.
+        let mut left = count;
+        let mut pass = |lines: &dyn Colours<B, V>, count: usize| match count {
+            0 => Ok(()),
+            _ => lines.pass(backend, count, backward, b, x, scratch),
+        };
+        let shares = self.0.iter().map(|lines| {
+            let share = lines.count().min(left);
+            left -= share;
+            (&**lines, share)
+        });
+        let shares: Vec<_> = shares.collect();
+        match backward {
+            true => shares.into_iter().rev().try_for_each(|(lines, count)| pass(lines, count)),
+            false => shares.into_iter().try_for_each(|(lines, count)| pass(lines, count)),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|lines| lines.bytes()).sum()
+    }
+}
+
+/// The component.
+pub struct LineSetup;
+
+impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for LineSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let lines = input.lines::<N, V>(&input.parameters.text("amg.smoother.line.axis"))?;
+        Ok(GaussSeidel::new(Box::new(Alternating(lines)), input.parameters))
+    }
+}
