@@ -3,7 +3,7 @@
 use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::matrix::Values;
-use terrace::sparse::Grid;
+use terrace::sparse::{Csr, Grid};
 use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
 
 fn config(options: &[(&str, &str)]) -> Config {
@@ -94,6 +94,57 @@ fn strong_axes_alone_are_coarsened_until_the_others_are_as_strong() {
 }
 
 #[test]
+fn lines_along_strong_couplings_need_no_coarsening_along_them_alone() {
+    let matrix = problem("anisotropic:24x24x24:epsilon=1000");
+    matrix.set_grid(Grid::new([24; 3])).unwrap();
+    let options =
+        |smoother| [("amg.smoother.type", smoother), ("amg.coarsening.axes", "xyz"), ("amg.coarsest.max_rows", "20")];
+    let (_, _, point) = solve("host:1", &matrix, &options("gauss_seidel"));
+    let (status, _, line) = solve("host:1", &matrix, &options("line"));
+    let (found, slow) = (line.solves[0].iterations, point.solves[0].iterations);
+    println!("anisotropic: gauss_seidel {slow}, line {found}");
+    assert!(status == Status::Success && found <= 8 && slow > 5 * found, "{found} {slow}");
+    // Left to the library, the grid is coarsened along all axes, and in 16 bits as in f64.
+    for precision in ["dp", "(sp,hp)"] {
+        let (_, _, auto) = solve("host:2", &matrix, &[("amg.smoother.type", "line"), ("precision", precision)]);
+        assert_eq!(auto.levels[1].rows, 12 * 12 * 12);
+        assert_eq!(auto.solves[0].iterations, found, "{precision}");
+    }
+}
+
+#[test]
+fn lines_along_several_axes_smooth_an_anisotropy_that_turns() {
+    // Couplings along x are a thousand times those along y below the middle, and along y a thousand times those along x above it.
+    let (n, mut entries) = (25_usize, Vec::new());
+    for cell in 0..n * n {
+        let (x, y) = (cell % n, cell / n);
+        let [kx, ky] = if y < n / 2 { [1000.0, 1.0] } else { [1.0, 1000.0] };
+        let mut diagonal = 0.0;
+        for (k, there) in [
+            (kx, (x > 0).then(|| cell - 1)),
+            (kx, (x + 1 < n).then(|| cell + 1)),
+            (if y == n / 2 { 1.0 } else { ky }, (y > 0).then(|| cell - n)),
+            (if y + 1 == n / 2 { 1.0 } else { ky }, (y + 1 < n).then(|| cell + n)),
+        ] {
+            diagonal += k;
+            entries.extend(there.map(|there| (cell, there, -k)));
+        }
+        entries.push((cell, cell, diagonal));
+    }
+    let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n * n, n * n, &entries).unwrap()).unwrap());
+    matrix.set_grid(Grid::new([n, n, 1])).unwrap();
+    let iterations = |smoother, axis| {
+        let lines = [("amg.smoother.type", smoother), ("amg.smoother.line.axis", axis), ("amg.coarsest.max_rows", "9")];
+        let (status, _, report) = solve("host:1", &matrix, &lines);
+        assert_eq!(status, Status::Success);
+        report.solves[0].iterations
+    };
+    let (both, one, point) = (iterations("line", "xy"), iterations("line", "x"), iterations("gauss_seidel", "auto"));
+    println!("turning: gauss_seidel {point}, line x {one}, line xy {both}");
+    assert!(both <= 8 && one > 2 * both && point > 2 * both, "{both} {one} {point}");
+}
+
+#[test]
 fn an_update_is_a_fresh_set_up_with_the_same_axes() {
     let context = Context::new("host:2").unwrap();
     for (name, precision) in [("rhd:12", "dp"), ("solid3d:5", "(sp,hp)")] {
@@ -138,6 +189,8 @@ fn a_gpu_solves_on_stencils_with_the_iterations_of_the_host() {
         ("rhd3t:6", "auto", "dp"),
         ("oil4c:6x5x4", "auto", "dp"),
         ("solid3d:4", "jacobi", "(sp,hp)"),
+        ("laplace27:9x8x7", "line", "(sp,hp)"),
+        ("oil4c:6x5x4", "line", "dp"),
     ] {
         let matrix = problem(name);
         let options = [
@@ -226,6 +279,12 @@ fn a_stencil_can_be_solved_as_any_other_matrix() {
 fn options_that_contradict_each_other_or_the_matrix_are_refused() {
     let context = Context::new("host:1").unwrap();
     let (on_grid, in_rows) = (problem("laplace27:4"), problem("poisson7:4"));
+    let periodic = |periodic: [bool; 3]| {
+        let matrix = problem("poisson5:5x5");
+        matrix.set_grid(Grid { dims: [5, 5, 1], periodic }).unwrap();
+        matrix
+    };
+    let (on_ring, on_torus) = (periodic([false, true, false]), periodic([true; 3]));
     for (matrix, options, text) in [
         (&in_rows, &[("amg.type", "structured")][..], "needs a matrix on one"),
         (&in_rows, &[("amg.coarsening.type", "grid")], "needs a matrix on one"),
@@ -233,6 +292,14 @@ fn options_that_contradict_each_other_or_the_matrix_are_refused() {
         (&on_grid, &[("amg.type", "unstructured"), ("amg.coarsening.type", "grid")], "use amg.type \"structured\""),
         (&on_grid, &[("amg.interpolation.type", "extended_i")], "does not know structured grids"),
         (&in_rows, &[("amg.interpolation.type", "linear"), ("amg.coarsest.max_rows", "9")], "needs a structured grid"),
+        (&in_rows, &[("amg.smoother.type", "line")], "terrace_matrix_set_grid tells the grid"),
+        (&on_grid, &[("amg.type", "unstructured"), ("amg.smoother.type", "line")], "amg.type \"structured\""),
+        (
+            &on_ring,
+            &[("amg.smoother.type", "line"), ("amg.smoother.line.axis", "xy")],
+            "5 x 5 x 1 cells is periodic along y",
+        ),
+        (&on_torus, &[("amg.smoother.type", "line")], "periodic along all axes"),
     ] {
         let mut all = vec![("amg.coarsest.max_rows", "9")];
         all.extend(options);
