@@ -38,7 +38,7 @@ pub(super) struct GaussSeidel<B: Backend, V: Number> {
 
 impl<B: Backend, V: Number> GaussSeidel<B, V> {
     /// In the direction that the options name.
-    pub fn new(colours: Box<dyn Colours<B, V>>, parameters: &dyn Parameters) -> Box<dyn Smoother<B, V>> {
+    pub fn boxed(colours: Box<dyn Colours<B, V>>, parameters: &dyn Parameters) -> Box<dyn Smoother<B, V>> {
         let direction = Direction::from_name(&parameters.text("amg.smoother.gauss_seidel.direction"));
         Box::new(GaussSeidel { colours, direction })
     }
@@ -97,6 +97,6 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for GaussSeidelSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        Ok(GaussSeidel::new(input.colours::<N, V>()?, input.parameters))
+        Ok(GaussSeidel::boxed(input.colours::<N, V>()?, input.parameters))
     }
 }

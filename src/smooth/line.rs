@@ -62,6 +62,6 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for LineSetup {
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
         let lines = input.lines::<N, V>(&input.parameters.text("amg.smoother.line.axis"))?;
-        Ok(GaussSeidel::new(Box::new(Alternating(lines)), input.parameters))
+        Ok(GaussSeidel::boxed(Box::new(Alternating(lines)), input.parameters))
     }
 }

@@ -320,7 +320,8 @@ mod tests {
         let n = b.len();
         for k in 0..n {
             let best = (k..n).max_by(|i, j| m[*i][k].abs().total_cmp(&m[*j][k].abs())).unwrap();
-            (m.swap(k, best), b.swap(k, best));
+            m.swap(k, best);
+            b.swap(k, best);
             for i in k + 1..n {
                 let factor = m[i][k] / m[k][k];
                 let pivot_row = m[k].clone();
