@@ -75,7 +75,7 @@ impl<S: Number, V: Number> Stored<S, V> {
         Ok(Stored {
             host: host.clone(),
             operator: host.stencil(matrix.clone(), Sums::Wide)?,
-            colours: host.stencil_colours(ColouredStencil { matrix, inverse, shared: true })?,
+            colours: host.stencil_colours(ColouredStencil { matrix, inverse, lines: None, shared: true })?,
             entries,
             inverse: inverses,
             vectors,
