@@ -30,22 +30,14 @@ impl<B: Backend, V: Number> Colours<B, V> for Alternating<B, V> {
         x: &mut B::Slice<V>,
         scratch: &mut B::Buffer<V>,
     ) -> Result<()> {
-        // The first so many colours of each axis that are among the first `count` of all.
-        let mut left = count;
-        let mut pass = |lines: &dyn Colours<B, V>, count: usize| match count {
-            0 => Ok(()),
-            _ => lines.pass(backend, count, backward, b, x, scratch),
-        };
-        let shares = self.0.iter().map(|lines| {
-            let share = lines.count().min(left);
-            left -= share;
-            (&**lines, share)
-        });
-        let shares: Vec<_> = shares.collect();
-        match backward {
-            true => shares.into_iter().rev().try_for_each(|(lines, count)| pass(lines, count)),
-            false => shares.into_iter().try_for_each(|(lines, count)| pass(lines, count)),
+        for k in 0..self.0.len() {
+            let k = if backward { self.0.len() - 1 - k } else { k };
+            // Those of its colours that are among the first `count` of all.
+            let earlier: usize = self.0[..k].iter().map(|lines| lines.count()).sum();
+            let share = self.0[k].count().min(count.saturating_sub(earlier));
+            self.0[k].pass(backend, share, backward, b, x, scratch)?;
         }
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
