@@ -321,12 +321,26 @@ FOR_SETUP(SCALING_)
 template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, const Out<S> &out, const Out<i64> &counts) {
     i64 too_large = 0;
     i64 vanished = 0;
-    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
-        const f64 exact = to_f64(x.once(i));
-        const S stored = As<S>::of(exact);
-        out[i] = stored;
-        too_large += is_finite(to_f64(stored)) ? 0 : 1;
-        vanished += is_too_small(stored) && exact != 0.0 ? 1 : 0;
+    // Elements that a thread waits for together.
+    constexpr int TOGETHER = 4;
+    const i64 step = block_count() * BLOCK;
+    for (i64 first = global_index(); first < n; first += TOGETHER * step) {
+        T exact[TOGETHER];
+        UNROLL
+        for (int e = 0; e < TOGETHER; ++e) {
+            const i64 i = first + e * step;
+            exact[e] = x.once(i < n ? i : first);
+        }
+        UNROLL
+        for (int e = 0; e < TOGETHER; ++e) {
+            const i64 i = first + e * step;
+            if (i < n) {
+                const S stored = As<S>::of(to_f64(exact[e]));
+                out[i] = stored;
+                too_large += is_finite(to_f64(stored)) ? 0 : 1;
+                vanished += is_too_small(stored) && exact[e] != T(0) ? 1 : 0;
+            }
+        }
     }
     add_counts(too_large, vanished, counts);
 }

@@ -1,4 +1,4 @@
-// Stencils of a caller in device memory: brought into arrays with padded lines, checked, and looked at for symmetry.
+// Stencils of a caller in device memory: brought into arrays with padded lines, checked, and looked at in one pass.
 #include "grid_transfer.h"
 #include "numbers.h"
 #include "stencil.h"
@@ -41,46 +41,138 @@ template <class T> DEVICE void check_stencil(i64 cells, const StencilShape &g, c
     }
 }
 
-// For each block of threads: the squares of differences from the mirrored entries, the squares of entries, and positive and negative diagonal
-// entries. An offset is compared with the opposite one, so that each array is read once.
-template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<T> &values, const Out<f64> &sums) {
-    f64 own_sums[4] = {};
-    const i64 size = array_size(g), width = g.block * g.block;
+// What a thread finds in one pass over a matrix: the squares of differences from the mirrored entries, the squares of entries, and positive and negative
+// diagonal entries; couplings along x, y and z in relation to the strongest axis of each unknown, as `stencil_couplings`; and values that f16, bf16 and
+// f32 do not hold exactly.
+struct Examined {
+    static constexpr int SUMS = 10;
+    f64 sums[SUMS] = {};
+
+    // An entry and the mirrored one; with `both` they are looked at once. The diagonal blocks are seen from both sides, other pairs from one.
+    DEVICE void pair(bool diagonal, bool both, f64 v, f64 mirror) {
+        if (diagonal) {
+            sums[2] += v > 0.0 ? 1.0 : 0.0;
+            sums[3] += v < 0.0 ? 1.0 : 0.0;
+            return;
+        }
+        const f64 difference = times(v - mirror, v - mirror);
+        sums[0] += both ? 2.0 * difference : difference;
+        sums[1] += times(v, v) + (both ? times(mirror, mirror) : 0.0);
+    }
+
+    DEVICE void formats(f64 v) {
+        const f32 narrow = to_f32(v);
+        sums[7] += to_f64(to_f16(narrow)) != v ? 1.0 : 0.0;
+        sums[8] += to_f64(to_bf16(narrow)) != v ? 1.0 : 0.0;
+        sums[9] += to_f64(narrow) != v ? 1.0 : 0.0;
+    }
+
+    DEVICE void couplings(const f64 (&sides)[3][2]) {
+        f64 sizes[3], largest = 0.0;
+        UNROLL
+        for (int axis = 0; axis < 3; ++axis) {
+            sizes[axis] = magnitude(sides[axis][0]) + magnitude(sides[axis][1]);
+            largest = sizes[axis] > largest ? sizes[axis] : largest;
+        }
+        UNROLL
+        for (int axis = 0; axis < 3; ++axis) {
+            sums[4 + axis] += largest > 0.0 ? sizes[axis] / largest : 0.0;
+        }
+    }
+};
+
+// Adds the entry of an offset to the couplings of its sides.
+DEVICE void add_side(int code, f64 value, f64 (&sides)[3][2]) {
+    UNROLL
+    for (int axis = 0; axis < 3; ++axis) {
+        const int step = step_of(code, axis);
+        sides[axis][0] += step < 0 ? value : 0.0;
+        sides[axis][1] += step > 0 ? value : 0.0;
+    }
+}
+
+// A cell of a scalar matrix. All of its values are loaded before they are looked at; those that are not there from places that are.
+template <class T> DEVICE void examine_scalar(const StencilShape &g, const StencilNumbers &numbers, const Neighbours &near, const In<T> &values, Examined &found) {
+    const i64 size = array_size(g), own = near.own();
+    T v[27], mirror[27];
+    UNROLL
+    for (int code = 0; code < 27; ++code) {
+        const int k = numbers.of[code], opposite = numbers.of[26 - code];
+        const T value = values[k >= 0 ? k * size + own : own];
+        v[code] = k >= 0 ? value : T(0);
+        mirror[code] = T(0);
+        if (code > 13) {
+            const bool is_pair = k >= 0 && opposite >= 0 && near[code] >= 0;
+            const T other = values[is_pair ? opposite * size + near[code] : own];
+            mirror[code] = is_pair ? other : T(0);
+        }
+    }
+    f64 sides[3][2] = {};
+    UNROLL
+    for (int code = 0; code < 27; ++code) {
+        const bool has_opposite = numbers.of[26 - code] >= 0;
+        if (numbers.of[code] >= 0) {
+            const f64 value = to_f64(v[code]);
+            found.formats(value);
+            if (code != 13) {
+                add_side(code, value, sides);
+            }
+            if (near[code] >= 0 && !(code < 13 && has_opposite)) {
+                found.pair(code == 13, code != 13 && has_opposite, value, to_f64(mirror[code]));
+            }
+        }
+    }
+    found.couplings(sides);
+}
+
+// A cell with several unknowns.
+template <class T> DEVICE void examine_block(const StencilShape &g, const StencilNumbers &numbers, const Neighbours &near, const In<T> &values, Examined &found) {
+    const i64 size = array_size(g), width = g.block * g.block, own = near.own();
+    for (int c = 0; c < g.block; ++c) {
+        f64 sides[3][2] = {};
+        for (int code = 0; code < 27; ++code) {
+            const int k = numbers.of[code];
+            if (k >= 0 && code != 13) {
+                add_side(code, to_f64(values[(k * width + c * g.block + c) * size + own]), sides);
+            }
+        }
+        found.couplings(sides);
+    }
+    UNROLL
+    for (int code = 0; code < 27; ++code) {
+        const int k = numbers.of[code], opposite = numbers.of[26 - code];
+        const i64 there = near[code];
+        for (int e = 0; k >= 0 && e < width; ++e) {
+            const f64 v = to_f64(values[(k * width + e) * size + own]);
+            found.formats(v);
+            if ((code < 13 && opposite >= 0) || there < 0) {
+                continue;
+            }
+            const int r = e / g.block, c = e % g.block;
+            const f64 mirror = opposite < 0 ? 0.0 : to_f64(values[(opposite * width + c * g.block + r) * size + there]);
+            found.pair(code == 13 && r == c, code != 13 && opposite >= 0, v, mirror);
+        }
+    }
+}
+
+// For each block of threads the sums of what its threads find. An offset is compared with the opposite one.
+template <class T> DEVICE void examine_stencil(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<T> &values, const Out<f64> &sums) {
+    Examined found;
     for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
         int at[3];
         point_of(g.dims, cell, at);
         const Neighbours near(g, at, g.pitch);
-        const i64 own = near.own();
-        UNROLL
-        for (int code = 0; code < 27; ++code) {
-            const int k = numbers.of[code], opposite = numbers.of[26 - code];
-            const i64 there = near[code];
-            if (k < 0 || (code < 13 && opposite >= 0) || there < 0) {
-                continue;
-            }
-            for (int r = 0; r < g.block; ++r) {
-                for (int c = 0; c < g.block; ++c) {
-                    const f64 v = to_f64(values[(k * width + r * g.block + c) * size + own]);
-                    if (code == 13 && r == c) {
-                        own_sums[2] += v > 0.0 ? 1.0 : 0.0;
-                        own_sums[3] += v < 0.0 ? 1.0 : 0.0;
-                        continue;
-                    }
-                    const f64 mirror = opposite < 0 ? 0.0 : to_f64(values[(opposite * width + c * g.block + r) * size + there]);
-                    const f64 difference = times(v - mirror, v - mirror);
-                    // The diagonal blocks are seen from both sides, other pairs from one.
-                    const bool both = code != 13 && opposite >= 0;
-                    own_sums[0] += both ? 2.0 * difference : difference;
-                    own_sums[1] += times(v, v) + (both ? times(mirror, mirror) : 0.0);
-                }
-            }
+        if (g.block == 1) {
+            examine_scalar(g, numbers, near, values, found);
+        } else {
+            examine_block(g, numbers, near, values, found);
         }
     }
     UNROLL
-    for (int s = 0; s < 4; ++s) {
-        const f64 sum = block_sum(own_sums[s]);
+    for (int s = 0; s < Examined::SUMS; ++s) {
+        const f64 sum = block_sum(found.sums[s]);
         if (thread_index() == 0) {
-            sums[4 * block_index() + s] = sum;
+            sums[Examined::SUMS * block_index() + s] = sum;
         }
         barrier();
     }
@@ -93,7 +185,7 @@ template <class T> DEVICE void stencil_symmetry(i64 cells, const StencilShape &g
     KERNEL(check_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, Out<i32> flag) { \
         check_stencil<T>(cells, g, offsets, values, flag); \
     } \
-    KERNEL(stencil_symmetry_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> sums) { \
-        stencil_symmetry<T>(cells, g, numbers, values, sums); \
+    KERNEL(examine_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> sums) { \
+        examine_stencil<T>(cells, g, numbers, values, sums); \
     }
 FOR_SETUP(STENCIL_IMPORT)

@@ -10,7 +10,7 @@ use crate::par;
 use crate::scalar::{Number, Precision};
 use crate::sparse::{MAX_OFFSETS, SharedStencil, Stencil};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Lines of cells that a stencil reaches, as in `kernels/stencil.h`.
 const MAX_LINES: usize = 9;
@@ -179,21 +179,39 @@ pub(crate) struct DeviceStencil<S> {
     pub pitch: usize,
     /// The values.
     pub values: Arc<Buffer<S>>,
+    /// What is known of the values, for the next step of set-up that asks.
+    pub(super) known: Arc<Known>,
+}
+
+/// What the pass for symmetry has found, until it is taken.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The mean coupling along each axis.
+    pub couplings: Mutex<Option<[f64; 3]>>,
+    /// The narrowest format that holds every value exactly.
+    pub narrowest: Mutex<Option<Precision>>,
 }
 
 impl<S> Clone for DeviceStencil<S> {
     fn clone(&self) -> Self {
-        DeviceStencil { pattern: Arc::clone(&self.pattern), pitch: self.pitch, values: Arc::clone(&self.values) }
+        let DeviceStencil { pattern, pitch, values, known } = self;
+        let (pattern, values, known) = (Arc::clone(pattern), Arc::clone(values), Arc::clone(known));
+        DeviceStencil { pattern, pitch: *pitch, values, known }
     }
 }
 
 impl<S: Number> DeviceStencil<S> {
+    /// Of values whose lines have so many elements.
+    pub fn new(pattern: Arc<Stencil>, pitch: usize, values: Arc<Buffer<S>>) -> DeviceStencil<S> {
+        DeviceStencil { pattern, pitch, values, known: Arc::default() }
+    }
+
     /// A copy of a matrix of the host.
     pub fn upload(gpu: &Gpu, matrix: &SharedStencil<S>) -> Result<DeviceStencil<S>> {
         let (pattern, nx) = (Arc::clone(&matrix.pattern), matrix.pattern.grid.dims[0]);
         let (pitch, from) = (pitch(&pattern), matrix.values.as_slice());
         if pitch == nx {
-            return Ok(DeviceStencil { pattern, pitch, values: Arc::new(gpu.upload(from)?) });
+            return Ok(DeviceStencil::new(pattern, pitch, Arc::new(gpu.upload(from)?)));
         }
         let mut padded = try_vec(from.len() / nx * pitch, S::ZERO)?;
         par::for_each_row_mut(&mut padded, pitch, par::ROW_GRAIN, |first, lines| {
@@ -201,7 +219,7 @@ impl<S: Number> DeviceStencil<S> {
                 to[..nx].copy_from_slice(&from[line * nx..][..nx]);
             }
         });
-        Ok(DeviceStencil { pattern, pitch, values: Arc::new(gpu.upload(&padded)?) })
+        Ok(DeviceStencil::new(pattern, pitch, Arc::new(gpu.upload(&padded)?)))
     }
 
     /// A copy on the host. Waits for the device.
@@ -221,7 +239,7 @@ impl<S: Number> DeviceStencil<S> {
     pub fn zeroed(gpu: &Gpu, pattern: Arc<Stencil>) -> Result<DeviceStencil<S>> {
         let pitch = pitch(&pattern);
         let values = gpu.zeroed::<S>(pattern.entries() / pattern.grid.dims[0] * pitch)?;
-        Ok(DeviceStencil { pattern, pitch, values: Arc::new(values) })
+        Ok(DeviceStencil::new(pattern, pitch, Arc::new(values)))
     }
 
     /// As kernels take it.

@@ -1,4 +1,4 @@
-//! Stencils of a caller in device memory (`kernels/stencil_import.cu`): brought into the order of the library, checked, and looked at for symmetry.
+//! Stencils of a caller in device memory (`kernels/stencil_import.cu`): brought into the order of the library, checked, and looked at in one pass.
 
 use super::runtime::{Argument, BLOCK};
 use super::stencil::{DeviceStencil, StencilNumbers, StencilOffsets};
@@ -6,8 +6,9 @@ use super::{Buffer, Gpu, Slice};
 use crate::backend::Backend;
 use crate::backend::common::Symmetry;
 use crate::error::Result;
-use crate::scalar::{Number, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::Stencil;
+use crate::sync::lock;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 const MAX_BLOCKS: usize = 1024;
 
 /// Sums that a block leaves.
-const SUMS: usize = 4;
+const SUMS: usize = 10;
 
 impl<T: Scalar> DeviceStencil<T> {
     /// A copy of a caller's values: one array after the other, or all of a cell together.
@@ -36,7 +37,7 @@ impl<T: Scalar> DeviceStencil<T> {
 
     /// A caller's values, one array after the other, as they are.
     pub fn of_caller(pattern: &Arc<Stencil>, values: Buffer<T>) -> DeviceStencil<T> {
-        DeviceStencil { pattern: Arc::clone(pattern), pitch: pattern.grid.dims[0], values: Arc::new(values) }
+        DeviceStencil::new(Arc::clone(pattern), pattern.grid.dims[0], Arc::new(values))
     }
 
     /// The same matrix with values that nobody changes: a copy where they are the caller's.
@@ -57,17 +58,36 @@ impl<T: Scalar> DeviceStencil<T> {
         Ok(gpu.fetch(&flag)?[0] == 0)
     }
 
-    /// As [`crate::host::symmetry::of_stencil`], but for the order of sums. Synchronises.
+    /// As [`crate::host::symmetry::of_stencil`], but for the order of sums. The same pass finds couplings and formats, which later steps of a set-up take;
+    /// not of values that a caller may change meanwhile. Synchronises.
     pub fn symmetry(&self, gpu: &Gpu) -> Result<Symmetry> {
         let cells = self.pattern.grid.cells();
         let blocks = cells.div_ceil(BLOCK).clamp(1, MAX_BLOCKS);
         let sums = gpu.zeroed::<f64>(blocks * SUMS)?;
         let arguments: [&dyn Argument; 5] =
             [&(cells as i64), &self.shape(), &StencilNumbers::new(&self.pattern), &self.values.view(), &sums.view()];
-        gpu.launch_blocks(gpu.kernel(&format!("stencil_symmetry_{}", T::PRECISION.name()))?, blocks, &arguments)?;
+        gpu.launch_blocks(gpu.kernel(&format!("examine_stencil_{}", T::PRECISION.name()))?, blocks, &arguments)?;
         let parts = gpu.fetch(&sums)?;
         let sum = |s: usize| parts[s..].iter().step_by(SUMS).sum::<f64>();
+        if !self.values.is_borrowed() {
+            let rows = self.pattern.scalar_rows().max(1) as f64;
+            let formats = [(7, Precision::F16), (8, Precision::BF16), (9, Precision::F32)];
+            let exact = formats.into_iter().find(|(inexact, _)| sum(*inexact) == 0.0);
+            *lock(self.known.couplings.lock()) = Some(std::array::from_fn(|axis| sum(4 + axis) / rows));
+            *lock(self.known.narrowest.lock()) = Some(exact.map_or(Precision::F64, |(_, format)| format));
+        }
         Ok(Symmetry { difference: sum(0).sqrt(), squares: sum(1), positive: sum(2) as u64, negative: sum(3) as u64 })
+    }
+
+    /// The couplings that [`DeviceStencil::symmetry`] has found, once.
+    pub fn take_couplings(&self) -> Option<[f64; 3]> {
+        lock(self.known.couplings.lock()).take()
+    }
+
+    /// The narrowest format that holds every value exactly. Synchronises, unless it is known.
+    pub fn narrowest_exact(&self, gpu: &Gpu) -> Result<Precision> {
+        let known = lock(self.known.narrowest.lock()).take();
+        known.map_or_else(|| gpu.narrowest_exact(&self.values), Ok)
     }
 }
 
@@ -76,11 +96,12 @@ impl<S: Number> DeviceStencil<S> {
     pub fn cast<U: Number>(&self, gpu: &Gpu) -> Result<DeviceStencil<U>> {
         let (pattern, pitch, same): (_, _, &dyn Any) = (Arc::clone(&self.pattern), self.pitch, &self.values);
         if let Some(values) = same.downcast_ref::<Arc<Buffer<U>>>() {
-            return Ok(DeviceStencil { pattern, pitch, values: Arc::clone(values) });
+            let (values, known) = (Arc::clone(values), Arc::clone(&self.known));
+            return Ok(DeviceStencil { pattern, pitch, values, known });
         }
         let mut values = gpu.allocate(self.values.len())?;
         gpu.copy(&self.values, &mut values);
-        Ok(DeviceStencil { pattern, pitch, values: Arc::new(values) })
+        Ok(DeviceStencil::new(pattern, pitch, Arc::new(values)))
     }
 }
 
@@ -89,6 +110,7 @@ mod tests {
     use super::*;
     use crate::gallery;
     use crate::gpu::tests::{devices, rotating_devices};
+    use crate::host::stencil::coarsening::couplings;
     use crate::host::symmetry::of_stencil;
     use crate::sparse::{Grid, SharedStencil};
 
@@ -117,6 +139,12 @@ mod tests {
         assert_eq!((found.positive, found.negative), (wanted.positive, wanted.negative), "{what}");
         assert!((found.squares - wanted.squares).abs() <= 1e-12 * wanted.squares, "{what}");
         assert!((found.difference - wanted.difference).abs() <= 1e-12 * wanted.squares.sqrt(), "{what}");
+        // What the same pass has left is taken once, and then computed by itself.
+        let (found, wanted) = (caller.take_couplings().unwrap(), couplings(a));
+        assert!((0..3).all(|axis| (found[axis] - wanted[axis]).abs() < 1e-12), "{what}: {found:?} {wanted:?}");
+        assert!(caller.take_couplings().is_none(), "{what}");
+        let formats = [caller.narrowest_exact(gpu).unwrap(), caller.narrowest_exact(gpu).unwrap()];
+        assert!(formats[0] == formats[1], "{what}: {formats:?}");
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn exact_device_stencil<I: Scalar, T: Scalar>(
     gpu: &Gpu,
     stencil: &DeviceStencil<I>,
 ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
-    let format = gpu.narrowest_exact(&stencil.values)?;
+    let format = stencil.narrowest_exact(gpu)?;
     if format.bytes() >= I::PRECISION.bytes() {
         return Ok(None);
     }

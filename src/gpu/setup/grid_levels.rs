@@ -26,8 +26,11 @@ fn kernel<T: Scalar>(gpu: &Gpu, name: &str) -> Result<Kernel> {
     gpu.kernel(&format!("{name}_{}", T::PRECISION.name()))
 }
 
-/// The mean coupling along each axis, as on the host, in sums of another order. Waits for the device.
+/// The mean coupling along each axis, as on the host, in sums of another order. Waits for the device, unless they are known.
 pub(super) fn couplings<T: Scalar>(gpu: &Gpu, a: &DeviceStencil<T>) -> Result<[f64; 3]> {
+    if let Some(known) = a.take_couplings() {
+        return Ok(known);
+    }
     let (cells, rows) = (a.pattern.grid.cells(), a.pattern.scalar_rows());
     let blocks = rows.div_ceil(BLOCK).min(MAX_BLOCKS);
     let parts = gpu.allocate::<f64>(3 * blocks)?;
@@ -197,7 +200,7 @@ pub(super) fn scaled<T: Scalar>(
         &values.view(),
     ];
     gpu.launch(kernel::<T>(gpu, "scale_stencil")?, a.pattern.grid.cells(), &arguments)?;
-    Ok(DeviceStencil { values: Arc::new(values), ..a.clone() })
+    Ok(DeviceStencil::new(Arc::clone(&a.pattern), a.pitch, Arc::new(values)))
 }
 
 /// A transfer with rows and columns multiplied.
@@ -306,7 +309,7 @@ pub(super) fn stored_scaled<T: Scalar, S: Number>(
                 count_lost_rows(gpu, a, &values, lost)?;
             }
             let (pattern, pitch) = (Arc::clone(&a.pattern), a.pitch);
-            Ok(GpuMatrix::Stencil(DeviceStencil { pattern, pitch, values: Arc::new(values) }))
+            Ok(GpuMatrix::Stencil(DeviceStencil::new(pattern, pitch, Arc::new(values))))
         }
         GpuMatrix::Transfer(p) => {
             let lost = counts::<S>(checks, refuse, p.pattern.entries(), (what, may_vanish))?;

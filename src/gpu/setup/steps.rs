@@ -371,7 +371,7 @@ impl Setup for Gpu {
                 GpuMatrix::Stencil(a) => {
                     let from = (&a.values, a.pattern.entries());
                     let values = grid_levels::stored(self, from, Some(a), checks, refuse, (what, may_vanish))?;
-                    GpuMatrix::Stencil(DeviceStencil { pattern: Arc::clone(&a.pattern), pitch: a.pitch, values })
+                    GpuMatrix::Stencil(DeviceStencil::new(Arc::clone(&a.pattern), a.pitch, values))
                 }
                 GpuMatrix::Transfer(a) => {
                     let (from, pattern) = ((&a.values, a.pattern.entries()), Arc::clone(&a.pattern));
