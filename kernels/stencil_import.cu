@@ -42,11 +42,13 @@ template <class T> DEVICE void check_stencil(i64 cells, const StencilShape &g, c
 }
 
 // What a thread finds in one pass over a matrix: the squares of differences from the mirrored entries, the squares of entries, and positive and negative
-// diagonal entries; couplings along x, y and z in relation to the strongest axis of each unknown, as `stencil_couplings`; and values that f16, bf16 and
-// f32 do not hold exactly.
+// diagonal entries; couplings along x, y and z in relation to the strongest axis of each unknown, as `stencil_couplings`; and whether f16, bf16 and f32
+// do not hold every value exactly.
 struct Examined {
     static constexpr int SUMS = 10;
     f64 sums[SUMS] = {};
+    // Formats that do not hold every value exactly, a bit for each.
+    u32 inexact = 0;
 
     // An entry and the mirrored one; with `both` they are looked at once. The diagonal blocks are seen from both sides, other pairs from one.
     DEVICE void pair(bool diagonal, bool both, f64 v, f64 mirror) {
@@ -62,9 +64,7 @@ struct Examined {
 
     DEVICE void formats(f64 v) {
         const f32 narrow = to_f32(v);
-        sums[7] += to_f64(to_f16(narrow)) != v ? 1.0 : 0.0;
-        sums[8] += to_f64(to_bf16(narrow)) != v ? 1.0 : 0.0;
-        sums[9] += to_f64(narrow) != v ? 1.0 : 0.0;
+        inexact |= (to_f64(to_f16(narrow)) != v ? 1u : 0u) | (to_f64(to_bf16(narrow)) != v ? 2u : 0u) | (to_f64(narrow) != v ? 4u : 0u);
     }
 
     DEVICE void couplings(const f64 (&sides)[3][2]) {
@@ -169,6 +169,10 @@ template <class T> DEVICE void examine_stencil(i64 cells, const StencilShape &g,
         }
     }
     UNROLL
+    for (int format = 0; format < 3; ++format) {
+        found.sums[7 + format] = (found.inexact >> format & 1) != 0 ? 1.0 : 0.0;
+    }
+    UNROLL
     for (int s = 0; s < Examined::SUMS; ++s) {
         const f64 sum = block_sum(found.sums[s]);
         if (thread_index() == 0) {
@@ -185,7 +189,7 @@ template <class T> DEVICE void examine_stencil(i64 cells, const StencilShape &g,
     KERNEL(check_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, Out<i32> flag) { \
         check_stencil<T>(cells, g, offsets, values, flag); \
     } \
-    KERNEL(examine_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> sums) { \
+    KERNEL_OF(2, examine_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<T> values, Out<f64> sums) { \
         examine_stencil<T>(cells, g, numbers, values, sums); \
     }
 FOR_SETUP(STENCIL_IMPORT)
