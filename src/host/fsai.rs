@@ -17,21 +17,18 @@ use adaptive::AdaptiveRow;
 use rows::RowBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use system::{System, root, square};
+use system::{MAX_FIXED, System, root, rows_of, square, transposed};
 
-/// Calls a function with the number of rows of square blocks as its last constant.
+/// Calls a function with room for the rows of square blocks as its last constant.
 macro_rules! with_rows {
     ($block:expr, $call:ident::<$t:ty>($($argument:expr),*)) => {{
         assert!($block.rows == $block.cols && $block.rows <= MAX_BLOCK);
+        const { assert!(MAX_FIXED == 3) };
         match $block.rows {
             1 => $call::<$t, 1>($($argument),*),
             2 => $call::<$t, 2>($($argument),*),
             3 => $call::<$t, 3>($($argument),*),
-            4 => $call::<$t, 4>($($argument),*),
-            5 => $call::<$t, 5>($($argument),*),
-            6 => $call::<$t, 6>($($argument),*),
-            7 => $call::<$t, 7>($($argument),*),
-            _ => $call::<$t, 8>($($argument),*),
+            _ => $call::<$t, MAX_BLOCK>($($argument),*),
         }
     }};
 }
@@ -108,25 +105,28 @@ pub(crate) fn adaptive_factor<T: Scalar>(a: &CsrView<'_, T>, adaptive: &Adaptive
 
 fn adaptive_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, adaptive: &Adaptive) -> Result<(Csr<T>, usize)> {
     let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal_blocks(a)?);
-    let breakdowns = AtomicUsize::new(0);
-    let (offsets, columns, values) = rows::build(a.rows, N * N, |range, out| {
+    let (n, breakdowns) = (rows_of::<N>(a.block.rows), AtomicUsize::new(0));
+    let (offsets, columns, values) = rows::build(a.rows, n * n, |range, out| {
         positions.with(|positions| {
             let mut row = AdaptiveRow::<T, N>::new(a, &diagonals, adaptive, &mut positions.at);
             let mut order = Vec::new();
             for i in range {
                 let outcome = row.compute(i)?;
                 if outcome != Some(true) {
-                    breakdowns.fetch_add(N, Ordering::Relaxed);
+                    breakdowns.fetch_add(n, Ordering::Relaxed);
                 }
                 match outcome {
                     Some(_) => {
                         order.clear();
                         try_extend(&mut order, 0..row.pattern.len())?;
-                        order.sort_unstable_by_key(|t| row.pattern[*t]);
-                        let places = order.iter().map(|t| (row.pattern[*t], Some(*t)));
-                        put(&row.system, places.chain([(i, None)]), out)?;
+                        sort_places(&mut order, &row.pattern);
+                        let scales = row.system.last.scales();
+                        for t in &order {
+                            put(&row.system, &scales, (row.pattern[*t], Some(*t)), out)?;
+                        }
+                        put(&row.system, &scales, (i, None), out)?;
                     }
-                    None => put_diagonal::<T, N>(i, &diagonals, out)?,
+                    None => put_diagonal(i, &diagonals, n, out)?,
                 }
                 out.end_row();
             }
@@ -137,28 +137,32 @@ fn adaptive_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, adaptive: &Ada
     Ok((g, breakdowns.into_inner()))
 }
 
-/// Appends the blocks of a row of G for block columns and their places in J.
+/// Sorts places in a pattern by their columns.
+fn sort_places(order: &mut [usize], pattern: &[usize]) {
+    order.sort_unstable_by_key(|t| pattern[*t]);
+}
+
+/// Appends the block of a row of G for a block column and its place in J.
 fn put<T: Scalar, const N: usize>(
     system: &System<T, N>,
-    columns: impl Iterator<Item = (usize, Option<usize>)>,
+    scales: &[T; N],
+    (column, place): (usize, Option<usize>),
     out: &mut RowBuilder<T>,
 ) -> Result<()> {
-    let scales = system.last.scales();
-    for (column, place) in columns {
-        try_push(&mut out.columns, column as i32)?;
-        try_extend(&mut out.values, system.block(place, &scales).into_iter().flatten())?;
-    }
-    Ok(())
+    try_push(&mut out.columns, column as i32)?;
+    let (n, block) = (system.n(), system.block(place, scales));
+    block[..n].iter().try_for_each(|row| try_extend(&mut out.values, row[..n].iter().copied()))
 }
 
 /// Appends the diagonal block of a row whose diagonal block in A is not positive definite: the inverse root of each diagonal entry that
 /// is positive.
-fn put_diagonal<T: Scalar, const N: usize>(i: usize, diagonals: &[T], out: &mut RowBuilder<T>) -> Result<()> {
+fn put_diagonal<T: Scalar>(i: usize, diagonals: &[T], n: usize, out: &mut RowBuilder<T>) -> Result<()> {
     try_push(&mut out.columns, i as i32)?;
-    for (r, row) in square::<T, N>(&diagonals[i * N * N..]).iter().enumerate() {
-        let d = row[r];
+    let block = &diagonals[i * n * n..];
+    for r in 0..n {
+        let d = block[r * n + r];
         let scale = if d > T::ZERO && d.is_finite() { T::ONE / root(d) } else { T::ZERO };
-        try_extend(&mut out.values, (0..N).map(|s| if s == r { scale } else { T::ZERO }))?;
+        try_extend(&mut out.values, (0..n).map(|s| if s == r { scale } else { T::ZERO }))?;
     }
     Ok(())
 }
@@ -171,10 +175,10 @@ pub(crate) fn values_on<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> R
 fn values_of_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<(Vec<T>, usize)> {
     let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal_blocks(a)?);
     let (offsets, columns) = pattern.own_arrays();
-    let breakdowns = AtomicUsize::new(0);
-    let (_, _, values) = rows::build(a.rows, N * N, |range, out| {
+    let (n, breakdowns) = (rows_of::<N>(a.block.rows), AtomicUsize::new(0));
+    let (_, _, values) = rows::build(a.rows, n * n, |range, out| {
         positions.with(|positions| {
-            let (at, mut system, mut couplings) = (&mut positions.at, System::<T, N>::new(), Vec::new());
+            let (at, mut system, mut couplings) = (&mut positions.at, System::<T, N>::new(n), Vec::new());
             for i in range {
                 let columns = &columns[offsets[i] as usize..offsets[i + 1] as usize];
                 let before = &columns[..columns.len() - 1];
@@ -184,18 +188,21 @@ fn values_of_blocks<T: Scalar, const N: usize>(a: &CsrView<'_, T>, pattern: &Str
                 let is_definite = row_on(a, i, before, (&diagonals, &*at), &mut system, &mut couplings)?;
                 before.iter().for_each(|j| at[*j as usize] = 0);
                 if is_definite {
-                    let places = before.iter().enumerate().map(|(t, j)| (*j as usize, Some(t)));
-                    put(&system, places.chain([(i, None)]), out)?;
+                    let scales = system.last.scales();
+                    for (t, j) in before.iter().enumerate() {
+                        put(&system, &scales, (*j as usize, Some(t)), out)?;
+                    }
+                    put(&system, &scales, (i, None), out)?;
                 } else {
-                    breakdowns.fetch_add(N, Ordering::Relaxed);
+                    breakdowns.fetch_add(n, Ordering::Relaxed);
                     for j in before {
                         try_push(&mut out.columns, *j)?;
-                        try_extend(&mut out.values, std::iter::repeat_n(T::ZERO, N * N))?;
+                        try_extend(&mut out.values, std::iter::repeat_n(T::ZERO, n * n))?;
                     }
-                    if system.begin(square(&diagonals[i * N * N..])) {
-                        put(&system, [(i, None)].into_iter(), out)?;
+                    if system.begin(square(&diagonals[i * n * n..], n)) {
+                        put(&system, &system.last.scales(), (i, None), out)?;
                     } else {
-                        put_diagonal::<T, N>(i, &diagonals, out)?;
+                        put_diagonal(i, &diagonals, n, out)?;
                     }
                 }
                 out.end_row();
@@ -216,7 +223,8 @@ fn row_on<T: Scalar, const N: usize>(
     system: &mut System<T, N>,
     couplings: &mut Vec<system::Square<T, N>>,
 ) -> Result<bool> {
-    if !system.begin(square(&diagonals[i * N * N..])) {
+    let n = rows_of::<N>(a.block.rows);
+    if !system.begin(square(&diagonals[i * n * n..], n)) {
         return Ok(false);
     }
     couplings.clear();
@@ -226,13 +234,13 @@ fn row_on<T: Scalar, const N: usize>(
     let place = |j: usize| (at[j] as usize).checked_sub(1);
     for (j, block) in a.row(i) {
         if let Some(t) = place(j) {
-            couplings[t] = std::array::from_fn(|r| std::array::from_fn(|s| block[s * N + r]));
+            couplings[t] = transposed(block, n);
         }
     }
     for (t, k) in before.iter().enumerate() {
         let k = *k as usize;
         let earlier = a.row(k).filter_map(|(j, block)| place(j).filter(|u| *u < t).map(|u| (u, block)));
-        if !system.append(square(&diagonals[k * N * N..]), &couplings[t], earlier)? {
+        if !system.append(square(&diagonals[k * n * n..], n), &couplings[t], earlier)? {
             return Ok(false);
         }
     }

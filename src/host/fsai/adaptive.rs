@@ -4,7 +4,7 @@
 //! first order that of log det Ψ: Σ (∇U⁻ᵀ)²/(a_kk d_s), where ∇ = A_KI + Σ_{j∈J} A_Kj g_j and Ψ = U D Uᵀ; the smallest K among
 //! equals. For scalar rows it is ∇²/a_kk. That choice does not depend on the units of the unknowns.
 
-use super::system::{Square, System, square};
+use super::system::{Square, System, rows_of, square, transposed};
 use crate::backend::fsai::Adaptive;
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
@@ -37,16 +37,19 @@ pub(super) struct AdaptiveRow<'a, T, const N: usize> {
     /// J, in the order in which block columns were added.
     pub pattern: Vec<usize>,
     pub system: System<T, N>,
+    /// Rows of a block.
+    n: usize,
 }
 
 impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
     pub fn new(a: &'a CsrView<'a, T>, diagonals: &'a [T], adaptive: &'a Adaptive, at: &'a mut [u32]) -> Self {
-        let (candidates, pattern) = (Vec::new(), Vec::new());
-        AdaptiveRow { a, diagonals, adaptive, at, candidates, pattern, system: System::new() }
+        let (candidates, pattern, n) = (Vec::new(), Vec::new(), a.block.rows);
+        AdaptiveRow { a, diagonals, adaptive, at, candidates, pattern, system: System::new(n), n }
     }
 
     fn diagonal(&self, i: usize) -> Square<T, N> {
-        square(&self.diagonals[i * N * N..])
+        let n = rows_of::<N>(self.n);
+        square(&self.diagonals[i * n * n..], n)
     }
 
     /// Computes block row i. None where its diagonal block is not positive definite, false where it ended because A is not.
@@ -56,9 +59,10 @@ impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
             return Ok(None);
         }
         let is_definite = self.grow(i)?;
-        for candidate in self.candidates.drain(..) {
+        for candidate in &self.candidates {
             self.at[candidate.column] = 0;
         }
+        self.candidates.clear();
         Ok(Some(is_definite))
     }
 
@@ -81,8 +85,9 @@ impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
                 }
             }
             self.system.solve()?;
-            let falls = |(before, d): (&T, &T)| (*before - *d).to_f64() > self.adaptive.tolerance * before.to_f64();
-            if !complete || !before.iter().zip(&self.system.last.d).any(falls) {
+            let (tolerance, after) = (self.adaptive.tolerance, &self.system.last.d);
+            let falls = |s: usize| (before[s] - after[s]).to_f64() > tolerance * before[s].to_f64();
+            if !complete || !(0..rows_of::<N>(self.n)).any(falls) {
                 return Ok(is_definite);
             }
         }
@@ -91,33 +96,34 @@ impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
 
     /// Half of the gradient of Ψ for all columns next to the pattern, and how much adding them decreases Ψ.
     fn gradients(&mut self, i: usize) -> Result<()> {
+        let n = rows_of::<N>(self.n);
         for candidate in &mut self.candidates {
             candidate.gradient = candidate.coupling;
         }
         if self.pattern.is_empty() {
             for e in self.a.row_range(i) {
                 if let Some(place) = self.candidate(i, self.a.col(e))? {
-                    let block = self.a.block_at(e);
-                    let coupling = std::array::from_fn(|r| std::array::from_fn(|s| block[s * N + r]));
+                    let coupling = transposed(self.a.block_at(e), n);
                     let candidate = &mut self.candidates[place];
                     (candidate.coupling, candidate.gradient) = (coupling, coupling);
                 }
             }
         }
         for t in 0..self.pattern.len() {
-            let g: Square<T, N> = std::array::from_fn(|q| self.system.g[t * N + q]);
+            let g = t * n..(t + 1) * n;
             for e in self.a.row_range(self.pattern[t]) {
                 if let Some(place) = self.candidate(i, self.a.col(e))? {
-                    add(&mut self.candidates[place].gradient, self.a.block_at(e), &g);
+                    add(&mut self.candidates[place].gradient, self.a.block_at(e), &self.system.g[g.clone()]);
                 }
             }
         }
         let (last, weights) = (self.system.last, self.system.last.weights());
         for candidate in &mut self.candidates {
             candidate.decrease = T::ZERO;
-            for (gradient, inverse) in candidate.gradient.iter().zip(candidate.inverses) {
-                for (z, weight) in last.solve(*gradient).into_iter().zip(weights) {
-                    candidate.decrease += z * z * inverse * weight;
+            for r in 0..n {
+                let (z, inverse) = (last.solve(candidate.gradient[r]), candidate.inverses[r]);
+                for s in 0..n {
+                    candidate.decrease += z[s] * z[s] * inverse * weights[s];
                 }
             }
         }
@@ -131,7 +137,10 @@ impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
         }
         if self.at[k] == 0 {
             let (none, own) = ([[T::ZERO; N]; N], self.diagonal(k));
-            let inverses = std::array::from_fn(|r| T::ONE / own[r][r]);
+            let mut inverses = [T::ZERO; N];
+            for r in 0..rows_of::<N>(self.n) {
+                inverses[r] = T::ONE / own[r][r];
+            }
             let (decrease, place) = (T::ZERO, None);
             let candidate = Candidate { column: k, coupling: none, gradient: none, inverses, decrease, place };
             try_push(&mut self.candidates, candidate)?;
@@ -171,10 +180,11 @@ impl<'a, T: Scalar, const N: usize> AdaptiveRow<'a, T, N> {
 }
 
 /// Adds the transpose of a block times g.
-fn add<T: Scalar, const N: usize>(to: &mut Square<T, N>, block: &[T], g: &Square<T, N>) {
-    for (row, g) in block.chunks_exact(N).zip(g) {
+fn add<T: Scalar, const N: usize>(to: &mut Square<T, N>, block: &[T], g: &[[T; N]]) {
+    let n = rows_of::<N>(g.len());
+    for (row, g) in block.chunks_exact(n).zip(g) {
         for (to, v) in to.iter_mut().zip(row) {
-            for s in 0..N {
+            for s in 0..n {
                 to[s] += *v * g[s];
             }
         }

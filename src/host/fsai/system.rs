@@ -4,22 +4,48 @@ use crate::backend::fsai::smallest_pivot;
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 
-/// An N x N block, row by row.
+/// Room for a block of N x N, row by row.
 pub(super) type Square<T, const N: usize> = [[T; N]; N];
 
 pub(super) fn root<T: Scalar>(v: T) -> T {
     T::from_f64(v.to_f64().sqrt())
 }
 
-/// A block as it is stored in a matrix.
-pub(super) fn square<T: Scalar, const N: usize>(stored: &[T]) -> Square<T, N> {
-    std::array::from_fn(|r| std::array::from_fn(|s| stored[r * N + s]))
+/// Blocks of up to so many rows have loops of their own; larger ones share those of the largest, with a length at run time.
+pub(super) const MAX_FIXED: usize = 3;
+
+/// The rows of a block in room for N: a constant where N has loops of its own.
+#[inline(always)]
+pub(super) fn rows_of<const N: usize>(n: usize) -> usize {
+    if N <= MAX_FIXED { N } else { n }
 }
 
-/// The system A_JJ g = -A_JI of block row I, with N right-hand sides, whose Cholesky factor L grows by N rows for each block column
+/// A block of n rows as it is stored in a matrix.
+pub(super) fn square<T: Scalar, const N: usize>(stored: &[T], n: usize) -> Square<T, N> {
+    let (n, mut block) = (rows_of::<N>(n), [[T::ZERO; N]; N]);
+    for (row, stored) in block.iter_mut().zip(stored[..n * n].chunks_exact(n)) {
+        row[..n].copy_from_slice(stored);
+    }
+    block
+}
+
+/// Its transpose.
+pub(super) fn transposed<T: Scalar, const N: usize>(stored: &[T], n: usize) -> Square<T, N> {
+    let (n, mut block) = (rows_of::<N>(n), [[T::ZERO; N]; N]);
+    for (s, stored) in stored[..n * n].chunks_exact(n).enumerate() {
+        for r in 0..n {
+            block[r][s] = stored[r];
+        }
+    }
+    block
+}
+
+/// The system A_JJ g = -A_JI of block row I, with n right-hand sides, whose Cholesky factor L grows by n rows for each block column
 /// of J. Sums run in the order of the columns, so that a device that works on a row with many lanes gives the same bits;
 /// divisions, which take long there, are products with inverses.
 pub(super) struct System<T, const N: usize> {
+    /// Rows of a block.
+    n: usize,
     /// The rows of L, one behind the other, with the inverse of the diagonal.
     l: Vec<T>,
     /// -L⁻¹ A_JI.
@@ -40,13 +66,14 @@ pub(super) struct Factored<T, const N: usize> {
     pub d: [T; N],
     /// Inverses of D.
     inverses: [T; N],
+    n: usize,
 }
 
 impl<T: Scalar, const N: usize> Factored<T, N> {
     /// None where Ψ is not positive definite, to rounding in relation to the diagonal of A.
-    fn new(psi: &Square<T, N>, diagonal: &[T; N]) -> Option<Factored<T, N>> {
-        let mut factored = Factored { u: [[T::ZERO; N]; N], d: [T::ZERO; N], inverses: [T::ZERO; N] };
-        for s in 0..N {
+    fn new(psi: &Square<T, N>, diagonal: &[T; N], n: usize) -> Option<Factored<T, N>> {
+        let mut factored = Factored { u: [[T::ZERO; N]; N], d: [T::ZERO; N], inverses: [T::ZERO; N], n };
+        for s in 0..rows_of::<N>(n) {
             let (mut w, mut d) = ([T::ZERO; N], psi[s][s]);
             for t in 0..s {
                 w[t] = psi[s][t];
@@ -66,7 +93,7 @@ impl<T: Scalar, const N: usize> Factored<T, N> {
 
     /// U⁻¹ c.
     pub fn solve(&self, mut c: [T; N]) -> [T; N] {
-        for s in 1..N {
+        for s in 1..rows_of::<N>(self.n) {
             for t in 0..s {
                 c[s] -= self.u[s][t] * c[t];
             }
@@ -76,20 +103,34 @@ impl<T: Scalar, const N: usize> Factored<T, N> {
 
     /// D⁻¹ in units of its first entry.
     pub fn weights(&self) -> [T; N] {
-        std::array::from_fn(|s| if s == 0 { T::ONE } else { self.d[0] * self.inverses[s] })
+        let mut weights = [T::ONE; N];
+        for s in 1..rows_of::<N>(self.n) {
+            weights[s] = self.d[0] * self.inverses[s];
+        }
+        weights
     }
 
     /// What scales the rows of U⁻¹ (g, 1).
     pub fn scales(&self) -> [T; N] {
-        self.d.map(|d| T::ONE / root(d))
+        let mut scales = [T::ZERO; N];
+        for s in 0..rows_of::<N>(self.n) {
+            scales[s] = T::ONE / root(self.d[s]);
+        }
+        scales
     }
 }
 
 impl<T: Scalar, const N: usize> System<T, N> {
-    pub fn new() -> System<T, N> {
+    /// For blocks of n rows.
+    pub fn new(n: usize) -> System<T, N> {
         let (zeros, none) = ([T::ZERO; N], [[T::ZERO; N]; N]);
-        let last = Factored { u: none, d: zeros, inverses: zeros };
-        System { l: Vec::new(), y: Vec::new(), g: Vec::new(), psi: none, last, diagonal: zeros }
+        let last = Factored { u: none, d: zeros, inverses: zeros, n };
+        System { n, l: Vec::new(), y: Vec::new(), g: Vec::new(), psi: none, last, diagonal: zeros }
+    }
+
+    /// Rows of a block.
+    pub fn n(&self) -> usize {
+        rows_of::<N>(self.n)
     }
 
     /// An empty J for a block row with this diagonal block. False where the block is not positive definite.
@@ -98,11 +139,15 @@ impl<T: Scalar, const N: usize> System<T, N> {
         self.y.clear();
         self.g.clear();
         self.psi = block;
-        self.diagonal = std::array::from_fn(|s| block[s][s]);
-        let is_finite = self.diagonal.iter().all(|d| *d > T::ZERO && d.is_finite());
-        match Factored::new(&self.psi, &self.diagonal).filter(|_| is_finite) {
-            Some(last) => self.last = last,
-            None => return false,
+        let mut is_finite = true;
+        for s in 0..rows_of::<N>(self.n) {
+            let d = block[s][s];
+            self.diagonal[s] = d;
+            is_finite &= d > T::ZERO && d.is_finite();
+        }
+        match Factored::new(&self.psi, &self.diagonal, self.n) {
+            Some(last) if is_finite => self.last = last,
+            _ => return false,
         }
         true
     }
@@ -115,9 +160,9 @@ impl<T: Scalar, const N: usize> System<T, N> {
         coupling: &Square<T, N>,
         couplings: impl Iterator<Item = (usize, &'a [T])>,
     ) -> Result<bool> {
-        let (m, begin, psi) = (self.y.len(), self.l.len(), self.psi);
+        let (n, m, begin, psi) = (rows_of::<N>(self.n), self.y.len(), self.l.len(), self.psi);
         let row = |r: usize| begin + r * m + r * (r + 1) / 2;
-        for (r, own) in own.iter().enumerate() {
+        for (r, own) in own[..n].iter().enumerate() {
             for _ in 0..m {
                 try_push(&mut self.l, T::ZERO)?;
             }
@@ -126,21 +171,21 @@ impl<T: Scalar, const N: usize> System<T, N> {
             }
         }
         for (place, block) in couplings {
-            for (r, values) in block.chunks_exact(N).enumerate() {
-                let at = row(r) + place * N;
-                self.l[at..at + N].copy_from_slice(values);
+            for (r, values) in block.chunks_exact(n).enumerate() {
+                let at = row(r) + place * n;
+                self.l[at..at + n].copy_from_slice(values);
             }
         }
         let mut is_definite = true;
-        for r in 0..N {
-            is_definite = self.eliminate(row(r), own[r][r], coupling[r])?;
+        for r in 0..n {
+            is_definite = self.eliminate(row(r), own[r][r], &coupling[r])?;
             if !is_definite {
                 break;
             }
         }
-        match Factored::new(&self.psi, &self.diagonal).filter(|_| is_definite) {
-            Some(last) => self.last = last,
-            None => {
+        match Factored::new(&self.psi, &self.diagonal, self.n) {
+            Some(last) if is_definite => self.last = last,
+            _ => {
                 self.l.truncate(begin);
                 self.y.truncate(m);
                 self.psi = psi;
@@ -151,10 +196,13 @@ impl<T: Scalar, const N: usize> System<T, N> {
     }
 
     /// Computes a row of L and of y from a row of A. False where there is no pivot.
-    fn eliminate(&mut self, begin: usize, own: T, coupling: [T; N]) -> Result<bool> {
-        let m = self.y.len();
+    fn eliminate(&mut self, begin: usize, own: T, coupling: &[T; N]) -> Result<bool> {
+        let (n, m) = (rows_of::<N>(self.n), self.y.len());
         let (before, row) = self.l.split_at_mut(begin);
-        let (mut pivot, mut rhs) = (own, coupling.map(|v| -v));
+        let (mut pivot, mut rhs) = (own, [T::ZERO; N]);
+        for s in 0..n {
+            rhs[s] = -coupling[s];
+        }
         let mut start = 0;
         for t in 0..m {
             let of_t = &before[start..start + t + 1];
@@ -165,8 +213,9 @@ impl<T: Scalar, const N: usize> System<T, N> {
             let v = v * of_t[t];
             row[t] = v;
             pivot -= v * v;
-            for (rhs, y) in rhs.iter_mut().zip(self.y[t]) {
-                *rhs -= v * y;
+            let y = &self.y[t];
+            for s in 0..n {
+                rhs[s] -= v * y[s];
             }
             start += t + 1;
         }
@@ -176,8 +225,9 @@ impl<T: Scalar, const N: usize> System<T, N> {
         }
         let inverse = T::ONE / root(pivot);
         row[m] = inverse;
-        let y = rhs.map(|v| v * inverse);
-        for s in 0..N {
+        let mut y = rhs;
+        for s in 0..n {
+            y[s] *= inverse;
             for t in 0..=s {
                 self.psi[s][t] -= y[s] * y[t];
             }
@@ -188,6 +238,7 @@ impl<T: Scalar, const N: usize> System<T, N> {
 
     /// Lᵀ g = y.
     pub fn solve(&mut self) -> Result<()> {
+        let n = rows_of::<N>(self.n);
         self.g.clear();
         for y in &self.y {
             try_push(&mut self.g, *y)?;
@@ -195,10 +246,13 @@ impl<T: Scalar, const N: usize> System<T, N> {
         let mut end = self.l.len();
         for t in (0..self.g.len()).rev() {
             let row = &self.l[end - t - 1..end];
-            let v = self.g[t].map(|g| g * row[t]);
+            let mut v = self.g[t];
+            for s in 0..n {
+                v[s] *= row[t];
+            }
             self.g[t] = v;
             for (g, l) in self.g[..t].iter_mut().zip(row) {
-                for s in 0..N {
+                for s in 0..n {
                     g[s] -= *l * v[s];
                 }
             }
@@ -209,10 +263,21 @@ impl<T: Scalar, const N: usize> System<T, N> {
 
     /// The block of row I of G for the block column of this place in J, once g is known; without a place the diagonal block.
     pub fn block(&self, place: Option<usize>, scales: &[T; N]) -> Square<T, N> {
-        let columns: Square<T, N> = std::array::from_fn(|q| match place {
-            Some(place) => self.last.solve(self.g[place * N + q]),
-            None => self.last.solve(std::array::from_fn(|s| if s == q { T::ONE } else { T::ZERO })),
-        });
-        std::array::from_fn(|s| std::array::from_fn(|q| columns[q][s] * scales[s]))
+        let (n, mut block) = (self.n(), [[T::ZERO; N]; N]);
+        for q in 0..n {
+            let column = match place {
+                Some(place) => self.g[place * n + q],
+                None => {
+                    let mut unit = [T::ZERO; N];
+                    unit[q] = T::ONE;
+                    unit
+                }
+            };
+            let column = self.last.solve(column);
+            for s in 0..n {
+                block[s][q] = column[s] * scales[s];
+            }
+        }
+        block
     }
 }
