@@ -81,7 +81,7 @@ pub(crate) fn is_too_small<S: Number>(stored: S) -> bool {
 }
 
 /// Whether values of type `T` can be out of range of format `S`.
-pub(crate) fn is_narrower<T: Scalar, S: Number>() -> bool {
+pub(crate) const fn is_narrower<T: Scalar, S: Number>() -> bool {
     !matches!((T::PRECISION, S::PRECISION), (_, Precision::F64) | (Precision::F32, Precision::F32))
 }
 

@@ -135,6 +135,7 @@ macro_rules! element {
 element!(f64 F64, f32 F32, f16 F16, bf16 BF16, i64 I64, i32 I32, u64 U64, u32 U32, u16 U16, u8 U8);
 
 /// Stored values of any format.
+#[derive(Clone, Copy)]
 pub enum NumbersRef<'a> {
     /// f64.
     F64(&'a [f64]),
@@ -144,6 +145,31 @@ pub enum NumbersRef<'a> {
     F16(&'a [f16]),
     /// bf16.
     BF16(&'a [bf16]),
+}
+
+/// Runs a body with the values of a [`NumbersRef`], compiled once for each format. For work on many values at a time.
+macro_rules! with_numbers {
+    ($numbers:expr, $x:ident => $body:expr) => {
+        match $numbers {
+            $crate::scalar::NumbersRef::F64($x) => $body,
+            $crate::scalar::NumbersRef::F32($x) => $body,
+            $crate::scalar::NumbersRef::F16($x) => $body,
+            $crate::scalar::NumbersRef::BF16($x) => $body,
+        }
+    };
+}
+pub(crate) use with_numbers;
+
+impl NumbersRef<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        with_numbers!(*self, x => x.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// A type that values are stored in, and converted from in registers.

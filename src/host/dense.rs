@@ -1,7 +1,7 @@
 //! The coarsest level: a dense inverse, applied as one dense product.
 
 use super::Host;
-use super::multivector::{self, Interleaved};
+use super::multivector;
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
@@ -82,8 +82,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     }
 
     fn for_multivectors(self: Arc<Self>, k: usize) -> Option<Arc<dyn Operator<Host, X, Y>>> {
-        multivector::has_kernels(X::PRECISION, Y::PRECISION, k)
-            .then(|| -> Arc<dyn Operator<Host, X, Y>> { Arc::new(Interleaved::new(self, k)) })
+        multivector::interleaved(self, k)
     }
 
     fn bytes(&self) -> usize {

@@ -63,9 +63,21 @@ impl Products<'_> {
 /// What is done with the products of a matrix.
 pub type WithProducts<'a> = &'a mut (dyn FnMut(&Products<'_>) + Send);
 
-/// The precision of vectors that there are kernels for.
-pub fn has_kernels(x: Precision, y: Precision, k: usize) -> bool {
-    x == y && x.is_scalar() && (k == 4 || k == 8)
+/// Whether matrices and smoothers have kernels for multivectors of these precisions.
+pub const fn has_kernels(x: Precision, y: Precision) -> bool {
+    matches!((x, y), (Precision::F64, Precision::F64) | (Precision::F32, Precision::F32))
+}
+
+/// The matrix for multivectors of `k` vectors, where there are kernels for it.
+pub fn interleaved<M: Rowwise, X: Number, Y: Number>(
+    matrix: Arc<M>,
+    k: usize,
+) -> Option<Arc<dyn Operator<super::Host, X, Y>>> {
+    // A constant, so that nothing is compiled for the other precisions.
+    if const { has_kernels(X::PRECISION, Y::PRECISION) } && (k == 4 || k == 8) {
+        return Some(Arc::new(Interleaved { matrix, k }));
+    }
+    None
 }
 
 /// A matrix for multivectors of `k` vectors.
@@ -75,11 +87,6 @@ pub struct Interleaved<M> {
 }
 
 impl<M: Rowwise> Interleaved<M> {
-    /// The same for multivectors.
-    pub fn new(matrix: Arc<M>, k: usize) -> Interleaved<M> {
-        Interleaved { matrix, k }
-    }
-
     fn with_products<X: Number>(&self, x: &[X], run: WithProducts<'_>) {
         let Interleaved { matrix, k } = self;
         let x = X::numbers(x);

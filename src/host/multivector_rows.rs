@@ -5,6 +5,7 @@ use super::avx512;
 use super::simd::Rows;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{BLOCK_ROWS, Block, Column};
+use std::ops::Range;
 
 /// Some rows of a matrix, as loops over vectors that stay in registers.
 pub(super) trait Kernel<W: Scalar> {
@@ -90,10 +91,7 @@ impl<S: Number, I: Column, W: Scalar> Kernel<W> for SparseRows<'_, S, I> {
     fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
         match self.block.rows {
             1 if self.block == Block::SCALAR => self.scalars(x, sums),
-            2 => self.blocks::<K, 2, W>(x, sums),
-            3 => self.blocks::<K, 3, W>(x, sums),
-            6 => self.blocks::<K, 6, W>(x, sums),
-            _ => self.any_blocks(x, sums),
+            _ => self.blocks(x, sums),
         }
     }
 }
@@ -120,43 +118,44 @@ impl<S: Number, I: Column> SparseRows<'_, S, I> {
         }
     }
 
-    /// Blocks of BR rows.
+    /// Blocks of any number of rows, of which up to three are summed at the same time.
     #[inline(always)]
-    fn blocks<const K: usize, const BR: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        let Rows { offsets, columns, values, shift } = self.rows;
-        let bc = self.block.cols;
-        for (range, sums) in offsets.windows(2).zip(sums.as_chunks_mut::<BR>().0) {
-            let mut total = [[W::ZERO; K]; BR];
-            let blocks = values[range[0] * BR * bc..range[1] * BR * bc].chunks_exact(BR * bc);
-            for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
-                for (c, x) in x[(j.to_i32() + shift) as usize * bc..][..bc].iter().enumerate() {
-                    for r in 0..BR {
-                        add(&mut total[r], block[r * bc + c].cast(), x);
-                    }
-                }
+    fn blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let br = self.block.rows;
+        for (range, sums) in self.rows.offsets.windows(2).zip(sums.chunks_exact_mut(br)) {
+            let (threes, rest) = sums.as_chunks_mut::<3>();
+            for (r, sums) in threes.iter_mut().enumerate() {
+                *sums = self.some_rows(range[0]..range[1], 3 * r, x);
             }
-            *sums = total;
+            match rest {
+                [a, b] => [*a, *b] = self.some_rows(range[0]..range[1], br - 2, x),
+                [a] => [*a] = self.some_rows(range[0]..range[1], br - 1, x),
+                _ => {}
+            }
         }
     }
 
-    /// Blocks of any number of rows, one row after the other.
+    /// The sums of N rows of the blocks of a block row, from row `first` of the block on.
     #[inline(always)]
-    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        let Rows { offsets, columns, values, shift } = self.rows;
+    fn some_rows<const K: usize, const N: usize, W: Scalar>(
+        &self,
+        range: Range<usize>,
+        first: usize,
+        x: &[[W; K]],
+    ) -> [[W; K]; N] {
+        let Rows { columns, values, shift, .. } = self.rows;
         let Block { rows: br, cols: bc } = self.block;
-        for (range, sums) in offsets.windows(2).zip(sums.chunks_exact_mut(br)) {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let mut total = [W::ZERO; K];
-                let blocks = values[range[0] * br * bc..].chunks_exact(br * bc);
-                for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
-                    let x = &x[(j.to_i32() + shift) as usize * bc..][..bc];
-                    for (v, x) in block[r * bc..][..bc].iter().zip(x) {
-                        add(&mut total, v.cast(), x);
-                    }
+        let mut total = [[W::ZERO; K]; N];
+        let blocks = values[range.start * br * bc..range.end * br * bc].chunks_exact(br * bc);
+        for (j, block) in columns[range].iter().zip(blocks) {
+            let block = &block[first * bc..][..N * bc];
+            for (c, x) in x[(j.to_i32() + shift) as usize * bc..][..bc].iter().enumerate() {
+                for r in 0..N {
+                    add(&mut total[r], block[r * bc + c].cast(), x);
                 }
-                *sum = total;
             }
         }
+        total
     }
 }
 

@@ -1,11 +1,11 @@
 //! A stored matrix as an operator of the host backend.
 
 use super::Host;
-use super::multivector::{self, Interleaved};
-use super::spmv;
-use crate::backend::Operator;
+use super::multivector;
+use super::spmv::{self, Epilogue};
+use crate::backend::{Columns, Operator};
 use crate::error::Result;
-use crate::scalar::{Number, Precision, Sums};
+use crate::scalar::{Number, NumbersRef, Precision, Sums};
 use crate::sparse::{Compact, Diagonals, SharedCsr};
 use std::sync::Arc;
 
@@ -44,6 +44,14 @@ impl<S: Number> Stored<S> {
         Ok(Stored { host: host.clone(), matrix: format, sums: Sums::Wide })
     }
 
+    /// With columns in one of these forms.
+    pub fn with_columns(host: &Host, matrix: SharedCsr<S>, columns: Columns) -> Result<Stored<S>> {
+        match columns {
+            Columns::Shared => Ok(Stored::new(host, matrix)),
+            Columns::Compact => Stored::compact(host, matrix),
+        }
+    }
+
     /// The same with these sums. By diagonals and with 16-bit columns sums are always wide.
     pub fn with_sums(self, sums: Sums) -> Stored<S> {
         Stored { sums, ..self }
@@ -78,6 +86,11 @@ impl<S: Number> Stored<S> {
         }
     }
 
+    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+        let a = self.view();
+        self.host.run(self.entries(), || spmv::product(&a, x, y, epilogue, self.sums));
+    }
+
     fn bytes(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.owned_bytes(),
@@ -101,20 +114,18 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        let a = self.view();
-        self.host.run(self.entries(), || spmv::apply_with(a, alpha, x, beta, y, self.sums));
+        self.product(X::numbers(x), y, Epilogue::new(alpha, beta));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        let a = self.view();
-        self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
+        assert_eq!(b.len(), r.len());
+        self.product(X::numbers(x), r, Epilogue::Residual(b));
         Ok(())
     }
 
     fn for_multivectors(self: Arc<Self>, k: usize) -> Option<Arc<dyn Operator<Host, X, Y>>> {
-        multivector::has_kernels(X::PRECISION, Y::PRECISION, k)
-            .then(|| -> Arc<dyn Operator<Host, X, Y>> { Arc::new(Interleaved::new(self, k)) })
+        multivector::interleaved(self, k)
     }
 
     fn bytes(&self) -> usize {

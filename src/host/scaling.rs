@@ -178,12 +178,12 @@ pub(crate) fn store<T: Scalar, S: Number>(
     (what, may_vanish): (&str, bool),
     rounding: Rounding<'_>,
 ) -> Result<SharedCsr<S>> {
-    if !is_narrower::<T, S>() {
+    if const { !is_narrower::<T, S>() } {
         return a.cast::<S>();
     }
     let from = a.values.as_slice();
     let (stored, lost) = match rounding {
-        Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => {
+        Rounding::Keeping(vector) if const { !S::PRECISION.is_scalar() } => {
             let stored = keeping::<T, S>(a, vector)?;
             let lost = lost_in(from, stored.values.as_slice())?;
             (stored, lost)
@@ -208,7 +208,7 @@ pub(crate) fn store_scaled<T: Scalar, S: Number>(
     (left, right): (&[f64], &[f64]),
     which: (&str, bool),
 ) -> Result<SharedCsr<S>> {
-    if !is_narrower::<T, S>() || which.0 == MATRIX {
+    if const { !is_narrower::<T, S>() } || which.0 == MATRIX {
         return store(&multiplied(a, left, right)?, which, Rounding::Nearest);
     }
     let view = a.view();
@@ -285,7 +285,7 @@ pub(super) fn check_stored<T: Scalar, S: Number>(
     (what, may_vanish): (&str, bool),
     rows_lost: &dyn Fn() -> Result<u64>,
 ) -> Result<()> {
-    if !is_narrower::<T, S>() {
+    if const { !is_narrower::<T, S>() } {
         return Ok(());
     }
     check_counts::<S>((what, may_vanish), from.len(), lost_in(from, to)?, rows_lost)
@@ -304,6 +304,22 @@ fn rows_lost<T: Scalar, S: Number>(exact: &CsrView<'_, T>, stored: &CsrView<'_, 
         Ok(lost)
     })?;
     Ok(counts.into_iter().sum())
+}
+
+/// Rounds the entries of a row, each with its place and its factor in a product, from the largest to the smallest, and carries the error in
+/// the product to the next one.
+pub(super) fn round_row<S: Number>(row: &mut [(f64, usize, f64)], to: &mut [S]) {
+    sort_by_size(row);
+    let mut carry = 0.0;
+    for (exact, place, weight) in row.iter().filter(|(exact, _, weight)| *exact != 0.0 && *weight != 0.0) {
+        let rounded = S::from_f64(exact + carry / weight);
+        carry += (exact - rounded.to_f64()) * weight;
+        to[*place] = rounded;
+    }
+}
+
+fn sort_by_size(row: &mut [(f64, usize, f64)]) {
+    row.sort_unstable_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
 }
 
 /// Rounds the entries of each row from the largest to the smallest, and carries the error in the product with `vector`
@@ -327,13 +343,7 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
                         row.push((v.to_f64(), at, vector[view.col(p) * bc + c]));
                     }
                 }
-                row.sort_unstable_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
-                let mut carry = 0.0;
-                for (exact, at, weight) in row.iter().filter(|(exact, _, weight)| *exact != 0.0 && *weight != 0.0) {
-                    let rounded = S::from_f64(exact + carry / weight);
-                    carry += (exact - rounded.to_f64()) * weight;
-                    to[*at] = rounded;
-                }
+                round_row(&mut row, to);
             }
         }
         Ok(())

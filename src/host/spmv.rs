@@ -3,7 +3,7 @@
 use super::prefetch::prefetch;
 use super::{block_rows, simd};
 use crate::par;
-use crate::scalar::{Number, Scalar, Sums};
+use crate::scalar::{Number, NumbersRef, Precision, Scalar, Sums, with_numbers};
 use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Most results of a group of rows by diagonals.
@@ -80,7 +80,7 @@ pub fn apply_with<'a, S: Number, X: Number, Y: Number>(
     y: &mut [Y],
     sums: Sums,
 ) {
-    product(&a.into(), x, y, Epilogue::new(alpha, beta), sums);
+    product(&a.into(), X::numbers(x), y, Epilogue::new(alpha, beta), sums);
 }
 
 /// r = b - A x, with these sums.
@@ -92,12 +92,13 @@ pub fn residual_with<'a, S: Number, X: Number, Y: Number>(
     sums: Sums,
 ) {
     assert_eq!(b.len(), r.len());
-    product(&a.into(), x, r, Epilogue::Residual(b), sums);
+    product(&a.into(), X::numbers(x), r, Epilogue::Residual(b), sums);
 }
 
-fn product<S: Number, X: Number, Y: Number>(
+/// The product of a matrix and `x`, with its epilogue. Generic over the storage and the results, not over the vector.
+pub(super) fn product<S: Number, Y: Number>(
     a: &View<'_, S>,
-    x: &[X],
+    x: NumbersRef<'_>,
     y: &mut [Y],
     epilogue: Epilogue<'_, Y>,
     sums: Sums,
@@ -122,10 +123,10 @@ enum Groups<'a, W> {
 }
 
 /// Calls `run` with the products of `a` and `x`, of which there are `results`. Generic over the sums, not over the
-/// results: there are half as many combinations.
-fn with_products<S: Number, X: Number, W: Scalar>(
+/// results and the vector: there are an eighth as many combinations.
+fn with_products<S: Number, W: Scalar>(
     a: &View<'_, S>,
-    x: &[X],
+    x: NumbersRef<'_>,
     results: usize,
     round: Option<Round<W>>,
     run: &mut dyn FnMut(Groups<'_, W>),
@@ -139,9 +140,12 @@ fn with_products<S: Number, X: Number, W: Scalar>(
             let multiply = |offsets: &[usize], shift: i32, sums: &mut [W]| {
                 let rows = simd::Rows { offsets, columns, values, shift };
                 match (round, block) {
-                    (Some(round), block) => rounded_products(&rows, block, x, sums, round),
-                    (None, Block::SCALAR) => simd::row_products(&rows, x, sums),
-                    (None, block) => simd::block_row_products(&rows, block, x, sums),
+                    // Results of 16 bits have sums in f32.
+                    (Some(round), block) if const { matches!(W::PRECISION, Precision::F32) } => {
+                        with_numbers!(x, x => rounded_products(&rows, block, x, sums, round));
+                    }
+                    (_, Block::SCALAR) => with_numbers!(x, x => simd::row_products(&rows, x, sums)),
+                    (_, block) => with_numbers!(x, x => simd::block_row_products(&rows, block, x, sums)),
                 }
             };
             let (group, width) = (LONGEST_GROUP / block.rows, block.rows);
@@ -155,7 +159,8 @@ fn with_products<S: Number, X: Number, W: Scalar>(
                 bases[first / GROUP]
             };
             let multiply = |offsets: &[usize], shift: i32, sums: &mut [W]| {
-                simd::row_products(&simd::Rows { offsets, columns, values, shift }, x, sums);
+                let rows = simd::Rows { offsets, columns, values, shift };
+                with_numbers!(x, x => simd::row_products(&rows, x, sums));
             };
             run(Groups::Rows { group: GROUP, width: 1, locate: &locate, multiply: &multiply });
         }
@@ -164,10 +169,10 @@ fn with_products<S: Number, X: Number, W: Scalar>(
             assert_eq!((x.len(), results), (a.cols * width, a.rows * width));
             let multiply = |first: usize, sums: &mut [W]| {
                 let (distances, values) = a.group(first / group);
-                match width {
+                with_numbers!(x, x => match width {
                     1 => simd::diagonal_products(distances, values, first, x, sums),
                     _ => block_rows::diagonal_products(width, distances, values, first, x, sums),
-                }
+                });
             };
             run(Groups::Diagonals { group, width, multiply: &multiply });
         }
@@ -198,7 +203,11 @@ fn rounded_products<S: Number, X: Number, W: Scalar>(
                 next += 1;
             }
         }
-        *sum = lanes.into_iter().fold(W::ZERO, |sum, lane| round(sum + lane));
+        let mut total = W::ZERO;
+        for lane in lanes {
+            total = round(total + lane);
+        }
+        *sum = total;
     }
 }
 

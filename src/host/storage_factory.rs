@@ -39,11 +39,7 @@ impl StorageFactory for Host {
         if let Some(over) = &self.over {
             return own_rows(&self.alone(), over, &matrix, sums);
         }
-        let stored = match columns {
-            Columns::Shared => Stored::new(self, matrix),
-            Columns::Compact => Stored::compact(self, matrix)?,
-        };
-        Ok(Box::new(stored.with_sums(sums)))
+        Ok(Box::new(Stored::with_columns(self, matrix, columns)?.with_sums(sums)))
     }
 
     /// Sums of stencils are always wide.

@@ -3,7 +3,7 @@
 use super::arnoldi::HostArnoldiBasis;
 use super::bicgstab_step::HostBicgstabStep;
 use super::cg_step::HostCgStep;
-use super::multivector::WithProducts;
+use super::multivector::{WithProducts, has_kernels};
 use super::multivector_step::{self, Diagonal};
 use super::simd::MAX_BLOCK;
 use super::{Host, block_rows};
@@ -102,7 +102,7 @@ impl Backend for Host {
 
     fn add_scaled_by<T: Number, S: Number>(&self, k: usize, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
-        if k > 1 {
+        if const { has_kernels(T::PRECISION, T::PRECISION) } && k > 1 {
             return Diagonal::new(k, d, x.len()).apply(self, x, y, |dx, y| *y = T::narrow(y.widen() + dx));
         }
         let width = block_width(d, x);
@@ -136,7 +136,7 @@ impl Backend for Host {
         x: &[V],
         y: &mut [V],
     ) -> Result<()> {
-        if a.vectors() > 1 {
+        if const { has_kernels(V::PRECISION, V::PRECISION) } && a.vectors() > 1 {
             return multivector_step::sweep(a, d, b, x, y);
         }
         assert_eq!(d.len(), x.len());
@@ -160,7 +160,7 @@ impl Backend for Host {
         x: &mut [V],
         zero_guess: bool,
     ) {
-        if k > 1 {
+        if const { has_kernels(V::PRECISION, V::PRECISION) } && k > 1 {
             let d = Diagonal::new(k, d, r.len());
             return multivector_step::chebyshev_update(self, d, r, recurrence, x, zero_guess);
         }
@@ -178,7 +178,7 @@ impl Backend for Host {
         recurrence: Recurrence<'_, [V]>,
         y: &mut [V],
     ) -> Result<()> {
-        if a.vectors() > 1 {
+        if const { has_kernels(V::PRECISION, V::PRECISION) } && a.vectors() > 1 {
             return multivector_step::chebyshev(a, d, b, x, recurrence, y);
         }
         let Recurrence { alpha, beta, p, of_x, .. } = recurrence;
@@ -200,7 +200,7 @@ impl Backend for Host {
         z: &[Y],
         y: &mut [Y],
     ) -> Result<()> {
-        if a.vectors() > 1 {
+        if const { has_kernels(X::PRECISION, Y::PRECISION) } && a.vectors() > 1 {
             return multivector_step::add_product(a, alpha, x, z, y);
         }
         self.copy(z, y);

@@ -101,8 +101,8 @@ pub(crate) fn own_rows<S: Number, X: Number, Y: Number>(
     sums: Sums,
 ) -> Result<Box<dyn Operator<Host, X, Y>>> {
     let (local, halo) = sparse::own_rows(over, matrix)?;
-    let made = distributed(host, Arc::new(halo), local, sums);
-    over.ranks.agree(made)
+    let parts = Parts::new(host, &Arc::new(halo), local, sums);
+    DistributedMatrix::agreed(host, over, parts.map(Parts::boxed))
 }
 
 /// The rows of this rank as an operator, whose columns are numbered as [`crate::comm::LocalColumns`] does.
@@ -112,21 +112,52 @@ pub(crate) fn distributed<S: Number, X: Number, Y: Number>(
     matrix: SharedCsr<S>,
     sums: Sums,
 ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-    let (boundary, rows) = boundary_of(&halo, &matrix.view())?;
-    let nonzeros = matrix.view().nnz();
-    let boundary = Box::new(Stored::new(host, boundary.into_shared()).with_sums(sums));
-    let all = Box::new(Stored::new(host, matrix).with_sums(sums));
-    Ok(Box::new(DistributedMatrix::new(host, halo, (all, nonzeros), (boundary, rows))?))
+    let parts = Parts::new(host, &halo, matrix, sums)?;
+    DistributedMatrix::of(host, parts.boxed())
+}
+
+/// All rows of this rank and the boundary rows among them.
+struct Parts<M> {
+    halo: Arc<Halo>,
+    all: M,
+    nonzeros: usize,
+    boundary: M,
+    /// Numbers of the boundary rows.
+    rows: Vec<u32>,
+}
+
+impl<S: Number> Parts<Stored<S>> {
+    fn new(host: &Host, halo: &Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Self> {
+        let (boundary, rows) = boundary_of(halo, &matrix.view())?;
+        let nonzeros = matrix.view().nnz();
+        let boundary = Stored::new(host, boundary.into_shared()).with_sums(sums);
+        Ok(Parts { halo: Arc::clone(halo), all: Stored::new(host, matrix).with_sums(sums), nonzeros, boundary, rows })
+    }
+
+    /// The same for vectors of these types.
+    fn boxed<X: Number, Y: Number>(self) -> Parts<Box<dyn Operator<Host, X, Y>>> {
+        let Parts { halo, all, nonzeros, boundary, rows } = self;
+        Parts { halo, all: Box::new(all), nonzeros, boundary: Box::new(boundary), rows }
+    }
 }
 
 impl<X: Number, Y: Number> DistributedMatrix<X, Y> {
-    /// From all rows with the number of their entries, and the boundary rows with their numbers.
-    fn new(
+    /// As an operator, where it was made on all ranks.
+    fn agreed(
         host: &Host,
-        halo: Arc<Halo>,
-        (all, nonzeros): (Box<dyn Operator<Host, X, Y>>, usize),
-        (boundary, rows): (Box<dyn Operator<Host, X, Y>>, Vec<u32>),
-    ) -> Result<Self> {
+        over: &Distribution,
+        parts: Result<Parts<Box<dyn Operator<Host, X, Y>>>>,
+    ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        over.ranks.agree(parts.and_then(|parts| Self::of(host, parts)))
+    }
+
+    /// As an operator.
+    fn of(host: &Host, parts: Parts<Box<dyn Operator<Host, X, Y>>>) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        Ok(Box::new(Self::new(host, parts)?))
+    }
+
+    fn new(host: &Host, parts: Parts<Box<dyn Operator<Host, X, Y>>>) -> Result<Self> {
+        let Parts { halo, all, nonzeros, boundary, rows } = parts;
         let n = rows.len();
         let work = Work { x: Exchanged::new(&halo)?, y: try_vec(n, Y::ZERO)?, b: try_vec(n, Y::ZERO)? };
         let (host, work) = (host.clone(), Mutex::new(work));

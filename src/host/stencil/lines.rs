@@ -5,7 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::host::avx512;
-use crate::scalar::{Number, NumbersRef, Scalar};
+use crate::scalar::{Number, NumbersRef, Scalar, with_numbers};
 use crate::sparse::Grid;
 
 /// Elements of a buffer of sums: a few kilobytes, so that all stay in the L1 cache.
@@ -154,6 +154,11 @@ pub fn load<X: Number, W: Scalar>(x: &[X], b: usize) -> impl Fn(usize, usize, &m
         1 => to.iter_mut().zip(&x[first..]).for_each(|(to, x)| *to = x.cast()),
         _ => to.iter_mut().zip(x[first * b + c..].iter().step_by(b)).for_each(|(to, x)| *to = x.cast()),
     }
+}
+
+/// [`load`] of a vector in any format.
+pub fn load_any<W: Scalar>(x: NumbersRef<'_>, b: usize) -> impl Fn(usize, usize, &mut [W]) + Sync + '_ {
+    move |first, c, to| with_numbers!(x, x => load(x, b)(first, c, to))
 }
 
 /// The cells from `x` on of a line, whose first cell is `line`, into a buffer: before them their left neighbour and behind them the right one,

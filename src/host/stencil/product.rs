@@ -1,6 +1,6 @@
 //! SpMV with a stencil: lines of cells, of which each entry of the stencil is an array.
 
-use super::lines::{LINE, Load, SUMS, Terms, load, load_with_ends, multiply_add};
+use super::lines::{LINE, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::host::Host;
@@ -29,6 +29,11 @@ impl<S: Number> StencilOperator<S> {
     pub fn new(host: &Host, matrix: SharedStencil<S>) -> StencilOperator<S> {
         StencilOperator { host: host.clone(), matrix }
     }
+
+    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+        let values = S::numbers(self.matrix.values.as_slice());
+        product_on(&self.host, &self.matrix.pattern, values, x, y, epilogue);
+    }
 }
 
 impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S> {
@@ -37,13 +42,13 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        self.host.run(self.matrix.pattern.entries(), || product(&self.matrix, x, y, Epilogue::new(alpha, beta)));
+        self.product(X::numbers(x), y, Epilogue::new(alpha, beta));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
         assert_eq!(b.len(), r.len());
-        self.host.run(self.matrix.pattern.entries(), || product(&self.matrix, x, r, Epilogue::Residual(b)));
+        self.product(X::numbers(x), r, Epilogue::Residual(b));
         Ok(())
     }
 
@@ -62,13 +67,32 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S
 
 /// y = alpha A x.
 pub fn apply<S: Number, X: Number, Y: Number>(a: &SharedStencil<S>, alpha: Y::Wide, x: &[X], y: &mut [Y]) {
-    product(a, x, y, Epilogue::Overwrite(alpha));
+    product(&a.pattern, S::numbers(a.values.as_slice()), X::numbers(x), y, Epilogue::Overwrite(alpha));
 }
 
-fn product<S: Number, X: Number, Y: Number>(a: &SharedStencil<S>, x: &[X], y: &mut [Y], epilogue: Epilogue<'_, Y>) {
-    let (stencil, b) = (&*a.pattern, a.pattern.block);
+/// [`product`] on the threads of a host.
+fn product_on<Y: Number>(
+    host: &Host,
+    stencil: &Stencil,
+    values: NumbersRef<'_>,
+    x: NumbersRef<'_>,
+    y: &mut [Y],
+    epilogue: Epilogue<'_, Y>,
+) {
+    host.run(stencil.entries(), || product(stencil, values, x, y, epilogue));
+}
+
+/// The product of a stencil and `x`, with its epilogue. Generic over the results alone.
+fn product<Y: Number>(
+    stencil: &Stencil,
+    values: NumbersRef<'_>,
+    x: NumbersRef<'_>,
+    y: &mut [Y],
+    epilogue: Epilogue<'_, Y>,
+) {
+    let b = stencil.block;
     assert!(x.len() == stencil.scalar_rows() && y.len() == x.len());
-    let (values, load) = (S::numbers(a.values.as_slice()), load::<X, Y::Wide>(x, b));
+    let load = load_any::<Y::Wide>(x, b);
     let width = stencil.grid.dims[0] * b;
     par::for_each_row_mut(y, width, line_grain(stencil.grid.dims[0]), |first, y| {
         let lines = first..first + y.len() / width;

@@ -248,7 +248,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
     rounding: scaling::Rounding<'_>,
 ) -> Result<SharedStencil<S>> {
     let stored: SharedStencil<S> = match rounding {
-        scaling::Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => keeping(a, vector)?,
+        scaling::Rounding::Keeping(vector) if const { !S::PRECISION.is_scalar() } => keeping(a, vector)?,
         _ => a.cast()?,
     };
     let rows_lost = || rows_lost(a, &stored);
@@ -289,14 +289,7 @@ fn keeping<T: Scalar, S: Number>(a: &SharedStencil<T>, vector: &[f64]) -> Result
                     count += 1;
                 }
             }
-            let row = &mut row[..count];
-            row.sort_unstable_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
-            let mut carry = 0.0;
-            for (exact, place, weight) in row.iter().filter(|(exact, _, weight)| *exact != 0.0 && *weight != 0.0) {
-                let rounded = S::from_f64(exact + carry / weight);
-                carry += (exact - rounded.to_f64()) * weight;
-                values[*place] = rounded;
-            }
+            scaling::round_row(&mut row[..count], &mut values);
         }
     }
     Ok(SharedStencil { pattern: Arc::clone(&a.pattern), values: Arc::new(values) })

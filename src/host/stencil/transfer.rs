@@ -3,7 +3,7 @@
 //! Along x the even and the odd cells of a fine line are apart in buffers, so that every step from a coarse cell is a product of contiguous
 //! arrays.
 
-use super::lines::{LINE, Load, SUMS, Terms, load, multiply_add};
+use super::lines::{LINE, Load, SUMS, Terms, load_any, multiply_add};
 use super::product::line_grain;
 use crate::backend::Operator;
 use crate::error::Result;
@@ -26,42 +26,59 @@ impl<S: Number> TransferOperator<S> {
         TransferOperator { host: host.clone(), matrix }
     }
 
-    fn product<X: Number, Y: Number>(&self, x: &[X], y: &mut [Y], epilogue: Epilogue<'_, Y>) {
-        let (pattern, b) = (&*self.matrix.pattern, self.matrix.pattern.block);
-        let (values, load) = (S::numbers(self.matrix.values.as_slice()), load::<X, Y::Wide>(x, b));
-        let to = if self.matrix.transposed { &pattern.grids.coarse } else { &pattern.grids.fine };
-        let (nx, width) = (to.dims[0], to.dims[0] * b);
-        self.host.run(pattern.entries(), || {
-            par::for_each_row_mut(y, width, line_grain(nx), |first, y| {
-                let mut buffers = Buffers::new();
-                for (k, y) in y.chunks_exact_mut(width).enumerate() {
-                    let store: &mut Store<'_, Y::Wide> = &mut |row, ax| {
-                        let first = (first + k) * width;
-                        epilogue.store(row, ax, &mut y[row - first..][..ax.len()]);
-                    };
-                    match self.matrix.transposed {
-                        true => restrict(pattern, &values, &load, first + k, &mut buffers, store),
-                        false => interpolate(pattern, &values, &load, first + k, &mut buffers, store),
-                    }
-                }
-            });
-        });
+    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+        let SharedTransfer { pattern, transposed, values } = &self.matrix;
+        product(&self.host, (pattern, *transposed), S::numbers(values.as_slice()), x, y, epilogue);
     }
-}
 
-impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for TransferOperator<S> {
     fn rows(&self) -> usize {
         let grids = &self.matrix.pattern.grids;
         self.matrix.pattern.block * if self.matrix.transposed { grids.coarse.cells() } else { grids.fine.cells() }
     }
+}
+
+/// The product of a transfer or its transpose and `x`, with its epilogue. Generic over the results alone.
+fn product<Y: Number>(
+    host: &Host,
+    (pattern, transposed): (&TransferPattern, bool),
+    values: NumbersRef<'_>,
+    x: NumbersRef<'_>,
+    y: &mut [Y],
+    epilogue: Epilogue<'_, Y>,
+) {
+    let b = pattern.block;
+    let load = load_any::<Y::Wide>(x, b);
+    let to = if transposed { &pattern.grids.coarse } else { &pattern.grids.fine };
+    let (nx, width) = (to.dims[0], to.dims[0] * b);
+    host.run(pattern.entries(), || {
+        par::for_each_row_mut(y, width, line_grain(nx), |first, y| {
+            let mut buffers = Buffers::new();
+            for (k, y) in y.chunks_exact_mut(width).enumerate() {
+                let store: &mut Store<'_, Y::Wide> = &mut |row, ax| {
+                    let first = (first + k) * width;
+                    epilogue.store(row, ax, &mut y[row - first..][..ax.len()]);
+                };
+                match transposed {
+                    true => restrict(pattern, &values, &load, first + k, &mut buffers, store),
+                    false => interpolate(pattern, &values, &load, first + k, &mut buffers, store),
+                }
+            }
+        });
+    });
+}
+
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for TransferOperator<S> {
+    fn rows(&self) -> usize {
+        TransferOperator::rows(self)
+    }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        self.product(x, y, Epilogue::new(alpha, beta));
+        self.product(X::numbers(x), y, Epilogue::new(alpha, beta));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        self.product(x, r, Epilogue::Residual(b));
+        self.product(X::numbers(x), r, Epilogue::Residual(b));
         Ok(())
     }
 
