@@ -99,7 +99,7 @@ fn products_with_multivectors_are_those_of_the_host() {
         every_format::<f64, f16>(&gpu);
         every_format::<f32, bf16>(&gpu);
     }
-    assert!(!has_kernels(Precision::F64, Precision::F32, 8));
+    assert!(!has_kernels(Precision::F64, Precision::F32));
 }
 
 fn operations<T: Scalar>(gpu: &Gpu) {
