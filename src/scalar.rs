@@ -147,6 +147,18 @@ pub enum NumbersRef<'a> {
     BF16(&'a [bf16]),
 }
 
+/// Values of any format, to fill.
+pub enum NumbersMut<'a> {
+    /// f64.
+    F64(&'a mut [f64]),
+    /// f32.
+    F32(&'a mut [f32]),
+    /// f16.
+    F16(&'a mut [f16]),
+    /// bf16.
+    BF16(&'a mut [bf16]),
+}
+
 /// Runs a body with the values of a [`NumbersRef`], compiled once for each format. For work on many values at a time.
 macro_rules! with_numbers {
     ($numbers:expr, $x:ident => $body:expr) => {
@@ -159,6 +171,19 @@ macro_rules! with_numbers {
     };
 }
 pub(crate) use with_numbers;
+
+/// [`with_numbers`] for a [`NumbersMut`].
+macro_rules! with_numbers_mut {
+    ($numbers:expr, $x:ident => $body:expr) => {
+        match $numbers {
+            $crate::scalar::NumbersMut::F64($x) => $body,
+            $crate::scalar::NumbersMut::F32($x) => $body,
+            $crate::scalar::NumbersMut::F16($x) => $body,
+            $crate::scalar::NumbersMut::BF16($x) => $body,
+        }
+    };
+}
+pub(crate) use with_numbers_mut;
 
 impl NumbersRef<'_> {
     /// How many there are.
@@ -191,6 +216,10 @@ pub trait Number: Element {
     fn narrow(value: Self::Wide) -> Self;
     /// Values of this type as those of any type.
     fn numbers(x: &[Self]) -> NumbersRef<'_>;
+    /// Values of this type as those of any type, to fill.
+    fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_>;
+    /// Values that are of this type.
+    fn of_numbers(x: NumbersRef<'_>) -> Option<&[Self]>;
     /// Conversion in registers; the identity when the types are equal.
     #[inline(always)]
     fn cast<U: Number>(self) -> U {
@@ -223,6 +252,15 @@ macro_rules! number {
             }
             fn numbers(x: &[Self]) -> NumbersRef<'_> {
                 NumbersRef::$precision(x)
+            }
+            fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_> {
+                NumbersMut::$precision(x)
+            }
+            fn of_numbers(x: NumbersRef<'_>) -> Option<&[Self]> {
+                match x {
+                    NumbersRef::$precision(x) => Some(x),
+                    _ => None,
+                }
             }
         }
     };

@@ -301,26 +301,42 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
 
     /// The matrix for line relaxation along each of the axes that are named or found.
     pub fn lines<N: Number, V: Number>(&self, name: &str) -> Result<Vec<Box<dyn Colours<B, V>>>> {
+        let (a, shared, factors) = self.matrix_and_lines::<N>(name)?;
+        let mut all = Vec::new();
+        for factors in factors {
+            // All axes read the same matrix, which is counted once.
+            let counted = shared || !all.is_empty();
+            all.push(self.setup.lines(self.to, a.clone(), factors, counted)?);
+        }
+        Ok(all)
+    }
+
+    /// The matrix for sweeps, whether it is that of the level, and the axes with their factors in the smoother's format.
+    #[allow(clippy::type_complexity)]
+    fn matrix_and_lines<N: Number>(&self, name: &str) -> Result<(S::Matrix<N>, bool, Vec<(usize, S::Buffer<N>)>)> {
         let (a, shared) = self.swept_matrix::<N>()?;
         let exact = self.matrix()?;
         let axes = self.setup.line_axes(&exact, name)?;
         let mut all = Vec::new();
         for axis in (0..3).filter(|axis| axes[*axis]) {
             let factors = self.setup.line_factors(&exact, axis)?;
-            let factors = self.setup.stored_array(&factors, 1.0, self.level, self.checks)?;
-            // All axes read the same matrix, which is counted once.
-            let counted = shared || !all.is_empty();
-            all.push(self.setup.lines(self.to, a.clone(), (axis, factors), counted)?);
+            all.push((axis, self.setup.stored_array(&factors, 1.0, self.level, self.checks)?));
         }
-        Ok(all)
+        Ok((a, shared, all))
     }
 
     /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
+        let (a, inverse, shared) = self.matrix_and_inverse::<N>()?;
+        self.setup.colours(self.to, a, inverse, None, shared)
+    }
+
+    /// The matrix for sweeps, the inverse of its diagonal in the smoother's format, and whether the matrix is that of the level.
+    #[allow(clippy::type_complexity)]
+    fn matrix_and_inverse<N: Number>(&self) -> Result<(S::Matrix<N>, S::Buffer<N>, bool)> {
         let (a, shared) = self.swept_matrix::<N>()?;
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
-        let inverse = self.setup.stored_array(&exact, 1.0, self.level, self.checks)?;
-        self.setup.colours(self.to, a, inverse, None, shared)
+        Ok((a, self.setup.stored_array(&exact, 1.0, self.level, self.checks)?, shared))
     }
 }
 

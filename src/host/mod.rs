@@ -2,6 +2,7 @@
 //! so each kernel here gives the same bits whatever the number of threads.
 
 pub mod aggressive;
+mod any_matrix;
 pub mod arnoldi;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;

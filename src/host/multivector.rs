@@ -69,8 +69,8 @@ pub const fn has_kernels(x: Precision, y: Precision) -> bool {
 }
 
 /// The matrix for multivectors of `k` vectors, where there are kernels for it.
-pub fn interleaved<M: Rowwise, X: Number, Y: Number>(
-    matrix: Arc<M>,
+pub fn interleaved<X: Number, Y: Number>(
+    matrix: Arc<dyn Rowwise>,
     k: usize,
 ) -> Option<Arc<dyn Operator<super::Host, X, Y>>> {
     // A constant, so that nothing is compiled for the other precisions.
@@ -81,20 +81,16 @@ pub fn interleaved<M: Rowwise, X: Number, Y: Number>(
 }
 
 /// A matrix for multivectors of `k` vectors.
-pub struct Interleaved<M> {
-    matrix: Arc<M>,
+pub struct Interleaved {
+    matrix: Arc<dyn Rowwise>,
     k: usize,
 }
 
-impl<M: Rowwise> Interleaved<M> {
+impl Interleaved {
     fn with_products<X: Number>(&self, x: &[X], run: WithProducts<'_>) {
         let Interleaved { matrix, k } = self;
         let x = X::numbers(x);
-        let multiply = |first: usize, sums: SliceMut<'_>| match (&x, sums) {
-            (NumbersRef::F64(x), SliceMut::F64(sums)) => matrix.products(*k, first, x, sums),
-            (NumbersRef::F32(x), SliceMut::F32(sums)) => matrix.products(*k, first, x, sums),
-            _ => unreachable!("vectors and sums have the same precision"),
-        };
+        let multiply = |first: usize, sums: SliceMut<'_>| matrix.products(*k, first, x, sums);
         let products = Products { group: matrix.group() * k, multiply: &multiply };
         matrix.run(*k, &mut || run(&products));
     }
@@ -114,11 +110,22 @@ pub trait Rowwise: Send + Sync + 'static {
     fn format(&self) -> String;
     /// Runs a product with `k` vectors on the threads.
     fn run(&self, k: usize, work: &mut (dyn FnMut() + Send));
-    /// The products of a group with `k` vectors, from result `first` on.
-    fn products<W: Scalar>(&self, k: usize, first: usize, x: &[W], sums: &mut [W]);
+    /// The products of a group with `k` vectors, from result `first` on. Vectors and sums have the same precision.
+    fn products(&self, k: usize, first: usize, x: NumbersRef<'_>, sums: SliceMut<'_>);
 }
 
-impl<M: Rowwise, X: Number, Y: Number> Operator<super::Host, X, Y> for Interleaved<M> {
+/// Runs a body with vectors and sums of the same precision.
+macro_rules! with_sums {
+    ($x:ident, $sums:ident => $work:expr) => {
+        match ($x, $sums) {
+            (NumbersRef::F64($x), SliceMut::F64($sums)) => $work,
+            (NumbersRef::F32($x), SliceMut::F32($sums)) => $work,
+            _ => unreachable!("vectors and sums have the same precision"),
+        }
+    };
+}
+
+impl<X: Number, Y: Number> Operator<super::Host, X, Y> for Interleaved {
     fn rows(&self) -> usize {
         self.matrix.rows() * self.k
     }
@@ -193,7 +200,13 @@ impl<S: Number> Rowwise for Stored<S> {
         self.host().run(self.entries() * k, work);
     }
 
-    fn products<W: Scalar>(&self, k: usize, first: usize, x: &[W], sums: &mut [W]) {
+    fn products(&self, k: usize, first: usize, x: NumbersRef<'_>, sums: SliceMut<'_>) {
+        with_sums!(x, sums => self.products_of(k, first, x, sums));
+    }
+}
+
+impl<S: Number> Stored<S> {
+    fn products_of<W: Scalar>(&self, k: usize, first: usize, x: &[W], sums: &mut [W]) {
         let mut offsets = [0; GROUP_ROWS + 1];
         match self.view() {
             View::Csr(a) => {
@@ -246,9 +259,9 @@ impl<S: Number> Rowwise for Dense<S> {
         self.host.run(self.n * self.n * k, work);
     }
 
-    fn products<W: Scalar>(&self, k: usize, first: usize, x: &[W], sums: &mut [W]) {
+    fn products(&self, k: usize, first: usize, x: NumbersRef<'_>, sums: SliceMut<'_>) {
         let values = &self.values[first / k * self.n..];
-        multiply(k, DenseRows { n: self.n, values }, x, sums);
+        with_sums!(x, sums => multiply(k, DenseRows { n: self.n, values }, x, sums));
     }
 }
 

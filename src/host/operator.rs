@@ -86,12 +86,12 @@ impl<S: Number> Stored<S> {
         }
     }
 
-    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+    pub(super) fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
         let a = self.view();
         self.host.run(self.entries(), || spmv::product(&a, x, y, epilogue, self.sums));
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.owned_bytes(),
             Format::Compact(matrix) => matrix.owned_bytes(),

@@ -1,8 +1,9 @@
 //! The storage factory of the host: arrays stay where they are.
 
 use super::Host;
+use super::any_matrix::{AnyMatrix, AnyOperator};
 use super::dense::Dense;
-use super::distributed::{Replicated, own_rows};
+use super::distributed::{DistributedMatrix, Parts, Replicated};
 use super::operator::Stored;
 use super::sparse_direct::SparseInverse;
 use super::stencil::gauss_seidel::StencilColours;
@@ -10,10 +11,11 @@ use super::stencil::line_relaxation::LineRelaxation;
 use super::stencil::product::StencilOperator;
 use super::stencil::transfer::TransferOperator;
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
-use crate::comm::unavailable;
+use crate::comm::{Distribution, unavailable};
 use crate::error::{Result, try_copy};
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Coloured, ColouredStencil, Colouring, SharedCsr, SharedStencil, SharedTransfer};
+use std::sync::Arc;
 
 /// What to use instead of a smoother that is not there over ranks.
 const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
@@ -36,10 +38,7 @@ impl StorageFactory for Host {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        if let Some(over) = &self.over {
-            return own_rows(&self.alone(), over, &matrix, sums);
-        }
-        Ok(Box::new(Stored::with_columns(self, matrix, columns)?.with_sums(sums)))
+        self.operator(self.rows(matrix, columns, sums))
     }
 
     /// Sums of stencils are always wide.
@@ -48,10 +47,7 @@ impl StorageFactory for Host {
         matrix: SharedStencil<S>,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        if self.over.is_some() {
-            return self.matrix(matrix.to_rows()?, Columns::Shared, sums);
-        }
-        Ok(Box::new(StencilOperator::new(self, matrix)))
+        self.operator(self.grid_matrix(matrix, sums))
     }
 
     fn grid_transfer<S: Number, X: Number, Y: Number>(
@@ -59,10 +55,7 @@ impl StorageFactory for Host {
         matrix: SharedTransfer<S>,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        if self.over.is_some() {
-            return self.matrix(matrix.to_rows()?, Columns::Shared, sums);
-        }
-        Ok(Box::new(TransferOperator::new(self, matrix)))
+        self.operator(self.transfer(matrix, sums))
     }
 
     fn stencil_colours<S: Number, V: Number>(&self, matrix: ColouredStencil<S>) -> Result<Box<dyn Colours<Host, V>>> {
@@ -106,5 +99,44 @@ impl StorageFactory for Host {
             return unavailable("a smoother that goes through the unknowns one after the other", SMOOTHERS);
         }
         Ok(Box::new(matrix))
+    }
+}
+
+/// A matrix for vectors of any precision.
+enum Kept {
+    /// All of it.
+    Whole(Arc<dyn AnyMatrix>),
+    /// The rows of this rank; an error may be that of this rank alone.
+    OfRank(Arc<Distribution>, Result<Parts>),
+}
+
+impl Host {
+    fn rows<S: Number>(&self, matrix: SharedCsr<S>, columns: Columns, sums: Sums) -> Result<Kept> {
+        if let Some(over) = &self.over {
+            return Ok(Kept::OfRank(Arc::clone(over), Parts::own(&self.alone(), over, &matrix, sums)?));
+        }
+        Ok(Kept::Whole(Arc::new(Stored::with_columns(self, matrix, columns)?.with_sums(sums))))
+    }
+
+    fn grid_matrix<S: Number>(&self, matrix: SharedStencil<S>, sums: Sums) -> Result<Kept> {
+        match self.over {
+            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums),
+            None => Ok(Kept::Whole(Arc::new(StencilOperator::new(self, matrix)))),
+        }
+    }
+
+    fn transfer<S: Number>(&self, matrix: SharedTransfer<S>, sums: Sums) -> Result<Kept> {
+        match self.over {
+            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums),
+            None => Ok(Kept::Whole(Arc::new(TransferOperator::new(self, matrix)))),
+        }
+    }
+
+    /// A matrix as an operator on vectors of these precisions.
+    fn operator<X: Number, Y: Number>(&self, kept: Result<Kept>) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        match kept? {
+            Kept::Whole(matrix) => Ok(Box::new(AnyOperator(matrix))),
+            Kept::OfRank(over, parts) => DistributedMatrix::agreed(&self.alone(), &over, parts),
+        }
     }
 }

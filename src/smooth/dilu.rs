@@ -5,7 +5,7 @@
 
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::dilu::{DiluPivots, Pivots};
-use crate::backend::setup::{Rounding, Store, Stored};
+use crate::backend::setup::{Rounding, Setup, Store, Stored};
 use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
@@ -67,19 +67,39 @@ impl<S: Store<B> + DiluPivots, B: Backend> SmootherSetup<S, B> for DiluSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let setup = input.setup;
-        let a = setup.to_scalar(input.matrix()?)?;
-        let Pivots { colouring, inverse, lost } = setup.dilu_pivots(&a)?;
-        let which = Stored { what: "smoother's matrix", level: input.level, may_vanish: true };
-        let matrix = setup.stored::<T, N>(&a, Rounding::PLAIN, which, input.checks)?;
-        let inverse = setup.stored_array::<T, N>(&inverse, 1.0, input.level, input.checks)?;
-        let lost = setup.stored_array::<T, N>(&lost, 1.0, input.level, input.checks)?;
         let is_shared = input.stores_matrix && input.is_as_given() && N::PRECISION == T::PRECISION;
-        Ok(Box::new(Dilu::<B, N, V> {
-            colours: setup.colours(input.to, matrix, inverse, Some(colouring), is_shared)?,
-            lost: setup.array(input.to, lost)?,
-            rows: input.scalar_rows(),
-            weight: input.parameters.real("amg.smoother.dilu.weight"),
-        }))
+        let weight = input.parameters.real("amg.smoother.dilu.weight");
+        let factors = stored::<S, B, T, N>(input)?;
+        made(input.setup, input.to, factors, is_shared, (input.scalar_rows(), weight))
     }
+}
+
+/// The matrix and the pivots in the smoother's format.
+type Factors<S, N> = (<S as Setup>::Matrix<N>, Pivots<<S as Setup>::Colouring, <S as Backend>::Buffer<N>>);
+
+/// What does not depend on the vectors.
+fn stored<S: Store<B> + DiluPivots, B: Backend, T: Scalar, N: Number>(
+    input: &SmootherInput<'_, S, B, T>,
+) -> Result<Factors<S, N>> {
+    let setup = input.setup;
+    let a = setup.to_scalar(input.matrix()?)?;
+    let Pivots { colouring, inverse, lost } = setup.dilu_pivots(&a)?;
+    let which = Stored { what: "smoother's matrix", level: input.level, may_vanish: true };
+    let matrix = setup.stored::<T, N>(&a, Rounding::PLAIN, which, input.checks)?;
+    let inverse = setup.stored_array::<T, N>(&inverse, 1.0, input.level, input.checks)?;
+    let lost = setup.stored_array::<T, N>(&lost, 1.0, input.level, input.checks)?;
+    Ok((matrix, Pivots { colouring, inverse, lost }))
+}
+
+/// What does not depend on the precision of set-up.
+fn made<S: Store<B> + DiluPivots, B: Backend, N: Number, V: Number>(
+    setup: &S,
+    to: &B,
+    (matrix, pivots): Factors<S, N>,
+    is_shared: bool,
+    (rows, weight): (usize, f64),
+) -> Result<Box<dyn Smoother<B, V>>> {
+    let Pivots { colouring, inverse, lost } = pivots;
+    let colours = setup.colours(to, matrix, inverse, Some(colouring), is_shared)?;
+    Ok(Box::new(Dilu::<B, N, V> { colours, lost: setup.array(to, lost)?, rows, weight }))
 }

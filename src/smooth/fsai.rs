@@ -162,12 +162,20 @@ impl<S: Store<B> + FsaiFactor, B: Backend> SmootherSetup<S, B> for ChebyshevFsai
     }
 }
 
+/// The factors of a level in the precision of set-up, and the largest eigenvalue of G A Gᵀ.
+fn factors_and_eigenvalue<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
+    input: &SmootherInput<'_, S, B, T>,
+) -> Result<(Factors<S, T>, f64)> {
+    let factors = factors(input)?;
+    let largest = largest_eigenvalue(input, &factors)?;
+    Ok((factors, largest))
+}
+
 /// The factors of a level, and the largest eigenvalue of G A Gᵀ.
 fn stored<S: Store<B> + FsaiFactor, B: Backend, T: Scalar, N: Number, V: Number>(
     input: &SmootherInput<'_, S, B, T>,
 ) -> Result<(Stored<B, V>, f64)> {
-    let factors = factors(input)?;
-    let largest = largest_eigenvalue(input, &factors)?;
+    let (factors, largest) = factors_and_eigenvalue(input)?;
     let g = input.own_operator::<N, V>(&factors.g)?;
     Ok((Stored { g, transposed: input.own_operator::<N, V>(&factors.transposed)? }, largest))
 }

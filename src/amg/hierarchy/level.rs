@@ -170,21 +170,31 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     where
         S: SetupOn<B>,
     {
-        let Storing { builder, setup, to, .. } = storing;
-        setup.begin_phase(Some(self.number), "place");
-        let (a, hint) = (self.stored_matrix::<N>(builder, setup)?, self.matrix_hint::<B, N>(storing));
-        let format = &mut lock(self.formats.lock()).matrix;
-        match a {
-            StoredMatrix::Computed(a) => self.unscaled(storing, a, hint, format),
+        let hint = self.matrix_hint::<B, N>(storing);
+        match self.placed_matrix::<B, N>(storing)? {
+            StoredMatrix::Computed(a) => self.unscaled(storing, a, hint),
             StoredMatrix::Converted(a) => {
-                // Rounded in another way, or in other blocks, it is not what the smoother reads.
-                let rounded = self.factors.is_some() && builder.config.text("precision.rounding") == "row_sums";
-                if storing.smoother.keeps_matrix && !rounded && a.block() == self.a().block() {
-                    *lock(self.spectrum.stored.lock()) = Some(Box::new(a.clone()));
-                }
-                setup.operator(*to, a, hint, format)
+                storing.setup.operator(storing.to, a, hint, &mut lock(self.formats.lock()).matrix)
             }
         }
+    }
+
+    /// Its matrix with values stored as `N`, kept for the smoother where that reads the same.
+    fn placed_matrix<B: Backend, N: Number>(&self, storing: &Storing<'_, S, B>) -> Result<StoredMatrix<S, T, N>>
+    where
+        S: SetupOn<B>,
+    {
+        let Storing { builder, setup, .. } = storing;
+        setup.begin_phase(Some(self.number), "place");
+        let a = self.stored_matrix::<N>(builder, setup)?;
+        if let StoredMatrix::Converted(a) = &a {
+            // Rounded in another way, or in other blocks, it is not what the smoother reads.
+            let rounded = self.factors.is_some() && builder.config.text("precision.rounding") == "row_sums";
+            if storing.smoother.keeps_matrix && !rounded && a.block() == self.a().block() {
+                *lock(self.spectrum.stored.lock()) = Some(Box::new(a.clone()));
+            }
+        }
+        Ok(a)
     }
 
     /// Its matrix with values stored as `N`. The finest level uses the caller's arrays, with the caller's blocks and
@@ -240,12 +250,12 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         storing: &Storing<'_, S, B>,
         a: S::Matrix<T>,
         hint: StorageHint,
-        format: &mut Option<S::Format>,
     ) -> Result<Box<dyn Operator<B, V>>>
     where
         S: SetupOn<B>,
     {
         let l1 = storing.smoother.uses_l1_diagonal && a.block() == self.a().block();
+        let format = &mut lock(self.formats.lock()).matrix;
         let (operator, l1_inverse) = storing.setup.operator_and_l1::<T, V>(storing.to, a, hint, format, l1)?;
         if l1_inverse.is_some() {
             *lock(self.spectrum.l1_inverse.lock()) = l1_inverse;
@@ -310,25 +320,39 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     {
         let setup = storing.setup;
         setup.begin_phase(Some(self.number), "coarsest");
-        if let Some(values) = self.dense_inverse.as_ref().filter(|_| self.factors.is_none()) {
-            let values = setup.stored_array::<T, N>(values, 1.0, self.number, &self.checks)?;
-            return setup.dense(storing.to, self.rows, values);
-        }
-        let by = By::over(self.unapplied());
-        let a = setup.scaled(self.a(), by, by)?;
-        if self.rows > DENSE_ROWS
-            && let Some(inverse) = setup.factorised(storing.to, &a)?
+        let is_known = self.dense_inverse.is_some() && self.factors.is_none();
+        if !is_known
+            && self.rows > DENSE_ROWS
+            && let Some(inverse) = self.factorised(storing)?
         {
             return Ok(inverse);
         }
-        let values = match (T::PRECISION, N::PRECISION) {
+        setup.dense(storing.to, self.rows, self.dense_values::<N>(setup)?)
+    }
+
+    /// Its inverse by a sparse factorisation, where there is one.
+    fn factorised<B: Backend, V: Number>(&self, storing: &Storing<'_, S, B>) -> Result<Option<Box<dyn Operator<B, V>>>>
+    where
+        S: SetupOn<B>,
+    {
+        let by = By::over(self.unapplied());
+        storing.setup.factorised(storing.to, &storing.setup.scaled(self.a(), by, by)?)
+    }
+
+    /// The values of its dense inverse.
+    fn dense_values<N: Number>(&self, setup: &S) -> Result<S::Buffer<N>> {
+        if let Some(values) = self.dense_inverse.as_ref().filter(|_| self.factors.is_none()) {
+            return setup.stored_array::<T, N>(values, 1.0, self.number, &self.checks);
+        }
+        let by = By::over(self.unapplied());
+        let a = setup.scaled(self.a(), by, by)?;
+        match (T::PRECISION, N::PRECISION) {
             // The range of f32 is looked at; levels in 16 bits are scaled.
             (Precision::F64, Precision::F32) => {
-                setup.stored_array(&setup.dense_inverse::<T, T>(&a)?, 1.0, self.number, &self.checks)?
+                setup.stored_array(&setup.dense_inverse::<T, T>(&a)?, 1.0, self.number, &self.checks)
             }
-            _ => setup.dense_inverse::<T, N>(&a)?,
-        };
-        setup.dense(storing.to, self.rows, values)
+            _ => setup.dense_inverse::<T, N>(&a),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::amg::finest::{Finest, FinestLevel};
 use crate::amg::grid_transfer::{ConvertedTransfer, GridTransfer, RetriedTransfer, Transfers};
 use crate::amg::plan::Plan;
 use crate::backend::setup::{Setup, at_level};
-use crate::backend::{Backend, Smoother};
+use crate::backend::{Backend, Operator, Smoother};
 use crate::components::SmootherInfo;
 use crate::config::LevelPart;
 use crate::error::Result;
@@ -166,14 +166,23 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         level: &dyn LevelTransfers<S>,
         storage: Precision,
     ) -> Result<Transfers<B, V, W>> {
-        let (setup, to, hint) = (self.setup, self.to, self.hint(true));
-        with_storage!(storage, N => {
-            let r = TransfersIn::<S, N>::restriction(level, setup)?;
-            let restriction = setup.operator(to, r, hint, &mut lock(level.formats().lock()).restriction)?;
-            let p = TransfersIn::<S, N>::prolongator(level, setup)?;
-            let interpolation = setup.operator(to, p, hint, &mut lock(level.formats().lock()).prolongator)?;
-            Ok(Transfers { backend: to.clone(), restriction: restriction.into(), interpolation: interpolation.into() })
-        })
+        let (setup, formats) = (self.setup, level.formats());
+        let (restriction, interpolation) = with_storage!(storage, N => {
+            let r = TransfersIn::<S, N>::restriction(level, setup);
+            let restriction = self.transfer(r, &mut lock(formats.lock()).restriction)?;
+            let p = TransfersIn::<S, N>::prolongator(level, setup);
+            (restriction, self.transfer(p, &mut lock(formats.lock()).prolongator)?)
+        });
+        Ok(Transfers { backend: self.to.clone(), restriction, interpolation })
+    }
+
+    /// A transfer as an operator: either one of [`Storing::transfers`].
+    fn transfer<N: Number, X: Number, Y: Number>(
+        &self,
+        matrix: Result<S::Matrix<N>>,
+        format: &mut Option<S::Format>,
+    ) -> Result<Arc<dyn Operator<B, X, Y>>> {
+        Ok(self.setup.operator(self.to, matrix?, self.hint(true), format)?.into())
     }
 }
 

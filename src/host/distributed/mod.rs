@@ -9,5 +9,5 @@ pub(crate) mod divided;
 mod operator;
 mod replicated;
 
-pub(crate) use operator::{distributed, own_rows};
+pub(crate) use operator::{DistributedMatrix, Parts, distributed};
 pub(crate) use replicated::Replicated;

@@ -7,6 +7,7 @@ use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::host::Host;
+use crate::host::any_matrix::AnyOperator;
 use crate::host::operator::Stored;
 use crate::scalar::{Number, Precision, Sums};
 use crate::sparse::{self, Block, Csr, CsrView, SharedCsr};
@@ -93,18 +94,6 @@ fn gather<Y: Number>(from: &[Y], rows: &[u32], to: &mut [Y]) {
     to.iter_mut().zip(rows).for_each(|(to, i)| *to = from[*i as usize]);
 }
 
-/// Own rows of a matrix of which every rank has all rows, as an operator. Collective.
-pub(crate) fn own_rows<S: Number, X: Number, Y: Number>(
-    host: &Host,
-    over: &Arc<Distribution>,
-    matrix: &SharedCsr<S>,
-    sums: Sums,
-) -> Result<Box<dyn Operator<Host, X, Y>>> {
-    let (local, halo) = sparse::own_rows(over, matrix)?;
-    let parts = Parts::new(host, &Arc::new(halo), local, sums);
-    DistributedMatrix::agreed(host, over, parts.map(Parts::boxed))
-}
-
 /// The rows of this rank as an operator, whose columns are numbered as [`crate::comm::LocalColumns`] does.
 pub(crate) fn distributed<S: Number, X: Number, Y: Number>(
     host: &Host,
@@ -112,56 +101,57 @@ pub(crate) fn distributed<S: Number, X: Number, Y: Number>(
     matrix: SharedCsr<S>,
     sums: Sums,
 ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-    let parts = Parts::new(host, &halo, matrix, sums)?;
-    DistributedMatrix::of(host, parts.boxed())
+    DistributedMatrix::of(host, Parts::new(host, halo, matrix, sums)?)
 }
 
-/// All rows of this rank and the boundary rows among them.
-struct Parts<M> {
+/// All rows of this rank and the boundary rows among them, for vectors of any precision.
+pub(crate) struct Parts {
     halo: Arc<Halo>,
-    all: M,
+    all: AnyOperator,
     nonzeros: usize,
-    boundary: M,
+    boundary: AnyOperator,
     /// Numbers of the boundary rows.
     rows: Vec<u32>,
 }
 
-impl<S: Number> Parts<Stored<S>> {
-    fn new(host: &Host, halo: &Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Self> {
-        let (boundary, rows) = boundary_of(halo, &matrix.view())?;
-        let nonzeros = matrix.view().nnz();
-        let boundary = Stored::new(host, boundary.into_shared()).with_sums(sums);
-        Ok(Parts { halo: Arc::clone(halo), all: Stored::new(host, matrix).with_sums(sums), nonzeros, boundary, rows })
+impl Parts {
+    /// Own rows of a matrix of which every rank has all rows. Collective; what fails here alone is inside.
+    pub(crate) fn own<S: Number>(
+        host: &Host,
+        over: &Arc<Distribution>,
+        matrix: &SharedCsr<S>,
+        sums: Sums,
+    ) -> Result<Result<Parts>> {
+        let (local, halo) = sparse::own_rows(over, matrix)?;
+        Ok(Parts::new(host, Arc::new(halo), local, sums))
     }
 
-    /// The same for vectors of these types.
-    fn boxed<X: Number, Y: Number>(self) -> Parts<Box<dyn Operator<Host, X, Y>>> {
-        let Parts { halo, all, nonzeros, boundary, rows } = self;
-        Parts { halo, all: Box::new(all), nonzeros, boundary: Box::new(boundary), rows }
+    fn new<S: Number>(host: &Host, halo: Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Parts> {
+        let (boundary, rows) = boundary_of(&halo, &matrix.view())?;
+        let nonzeros = matrix.view().nnz();
+        let operator = |matrix| AnyOperator(Arc::new(Stored::new(host, matrix).with_sums(sums)));
+        Ok(Parts { halo, all: operator(matrix), nonzeros, boundary: operator(boundary.into_shared()), rows })
     }
 }
 
 impl<X: Number, Y: Number> DistributedMatrix<X, Y> {
-    /// As an operator, where it was made on all ranks.
-    fn agreed(
+    /// As an operator, where it was made on all ranks. Collective.
+    pub(crate) fn agreed(
         host: &Host,
         over: &Distribution,
-        parts: Result<Parts<Box<dyn Operator<Host, X, Y>>>>,
+        parts: Result<Parts>,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
         over.ranks.agree(parts.and_then(|parts| Self::of(host, parts)))
     }
 
     /// As an operator.
-    fn of(host: &Host, parts: Parts<Box<dyn Operator<Host, X, Y>>>) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        Ok(Box::new(Self::new(host, parts)?))
-    }
-
-    fn new(host: &Host, parts: Parts<Box<dyn Operator<Host, X, Y>>>) -> Result<Self> {
+    fn of(host: &Host, parts: Parts) -> Result<Box<dyn Operator<Host, X, Y>>> {
         let Parts { halo, all, nonzeros, boundary, rows } = parts;
+        let (all, boundary) = (Box::new(all), Box::new(boundary));
         let n = rows.len();
         let work = Work { x: Exchanged::new(&halo)?, y: try_vec(n, Y::ZERO)?, b: try_vec(n, Y::ZERO)? };
         let (host, work) = (host.clone(), Mutex::new(work));
-        Ok(DistributedMatrix { host, halo, all, nonzeros, boundary, rows, work })
+        Ok(Box::new(DistributedMatrix { host, halo, all, nonzeros, boundary, rows, work }))
     }
 
     /// `multiply` computes y from rows, b and x with the elements of other ranks.

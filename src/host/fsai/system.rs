@@ -1,5 +1,7 @@
 //! The small dense system of a block row of G.
 
+#![allow(clippy::needless_range_loop, reason = "several arrays share an index, as in the formulas")]
+
 use crate::backend::fsai::smallest_pivot;
 use crate::error::{Result, try_push};
 use crate::scalar::Scalar;

@@ -30,15 +30,27 @@ impl<S: Number> StencilOperator<S> {
         StencilOperator { host: host.clone(), matrix }
     }
 
-    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+    pub(in crate::host) fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
         let values = S::numbers(self.matrix.values.as_slice());
         product_on(&self.host, &self.matrix.pattern, values, x, y, epilogue);
+    }
+
+    pub(in crate::host) fn rows(&self) -> usize {
+        self.matrix.pattern.scalar_rows()
+    }
+
+    pub(in crate::host) fn bytes(&self) -> usize {
+        self.matrix.values.owned_bytes()
+    }
+
+    pub(in crate::host) fn format(&self) -> String {
+        self.matrix.pattern.format()
     }
 }
 
 impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S> {
     fn rows(&self) -> usize {
-        self.matrix.pattern.scalar_rows()
+        StencilOperator::rows(self)
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
@@ -53,11 +65,11 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S
     }
 
     fn bytes(&self) -> usize {
-        self.matrix.values.owned_bytes()
+        StencilOperator::bytes(self)
     }
 
     fn format(&self) -> String {
-        self.matrix.pattern.format()
+        StencilOperator::format(self)
     }
 
     fn precision(&self) -> Precision {

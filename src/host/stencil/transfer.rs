@@ -26,14 +26,23 @@ impl<S: Number> TransferOperator<S> {
         TransferOperator { host: host.clone(), matrix }
     }
 
-    fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
+    pub(in crate::host) fn product<Y: Number>(&self, x: NumbersRef<'_>, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
         let SharedTransfer { pattern, transposed, values } = &self.matrix;
         product(&self.host, (pattern, *transposed), S::numbers(values.as_slice()), x, y, epilogue);
     }
 
-    fn rows(&self) -> usize {
+    pub(in crate::host) fn rows(&self) -> usize {
         let grids = &self.matrix.pattern.grids;
         self.matrix.pattern.block * if self.matrix.transposed { grids.coarse.cells() } else { grids.fine.cells() }
+    }
+
+    pub(in crate::host) fn bytes(&self) -> usize {
+        let shared = self.matrix.transposed && Arc::strong_count(&self.matrix.values) > 1;
+        if shared { 0 } else { self.matrix.values.owned_bytes() }
+    }
+
+    pub(in crate::host) fn format(&self) -> String {
+        format!("stencil{}", self.matrix.pattern.steps.len())
     }
 }
 
@@ -84,12 +93,11 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for TransferOperator<
 
     /// Where a prolongator and its transpose share the weights, they are counted for the prolongator.
     fn bytes(&self) -> usize {
-        let shared = self.matrix.transposed && Arc::strong_count(&self.matrix.values) > 1;
-        if shared { 0 } else { self.matrix.values.owned_bytes() }
+        TransferOperator::bytes(self)
     }
 
     fn format(&self) -> String {
-        format!("stencil{}", self.matrix.pattern.steps.len())
+        TransferOperator::format(self)
     }
 
     fn precision(&self) -> Precision {
