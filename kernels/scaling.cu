@@ -199,6 +199,34 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
     }
 }
 
+// Calls `work` for the entries of a cell of a scalar stencil, as `each_of_cell`. Nine values and factors are waited for together; those that are not there are
+// read where there are some.
+template <class T, class Work>
+DEVICE void each_of_scalar_cell(i64 cell, const StencilShape &g, const StencilNumbers &numbers, const Neighbours &near, const Powers &left,
+                                const Powers &right, const In<T> &values, const Work &work) {
+    const i64 size = array_size(g), own = place_of(g, cell);
+    const f64 of_row = left[cell];
+    UNROLL
+    for (int plane = 0; plane < 3; ++plane) {
+        T value[9];
+        f64 of_column[9];
+        UNROLL
+        for (int i = 0; i < 9; ++i) {
+            const int k = numbers.of[9 * plane + i];
+            const i64 to = near[9 * plane + i];
+            value[i] = values[k >= 0 ? k * size + own : own];
+            of_column[i] = right[to >= 0 ? to : cell];
+        }
+        UNROLL
+        for (int i = 0; i < 9; ++i) {
+            const int k = numbers.of[9 * plane + i];
+            if (k >= 0) {
+                work(k * size + own, near[9 * plane + i] < 0 ? 0.0 : times(times(to_f64(value[i]), of_row), of_column[i]));
+            }
+        }
+    }
+}
+
 // Calls `work` for the entries of a cell of a stencil with its place among all values and the value, scaled by the factors of row and column; zero where
 // it leads out of the grid.
 template <class T, class Work>
@@ -208,11 +236,14 @@ DEVICE void each_of_cell(i64 cell, const StencilShape &g, const StencilNumbers &
     const i64 size = array_size(g), own = place_of(g, cell);
     int at[3];
     point_of(g.dims, cell, at);
-    const Neighbours near(g, at, g.dims[0]);
-    UNROLL
+    if (b == 1) {
+        each_of_scalar_cell(cell, g, numbers, Neighbours(g, at, g.dims[0]), left, right, values, work);
+        return;
+    }
+    ROLLED
     for (int code = 0; code < 27; ++code) {
         const int k = numbers.of[code];
-        const i64 to = near[code];
+        const i64 to = k < 0 ? -1 : neighbour(g, code, at);
         for (int e = 0; k >= 0 && e < b * b; ++e) {
             const i64 place = (static_cast<i64>(k) * b * b + e) * size + own;
             work(place, to < 0 ? 0.0 : times(times(to_f64(values[place]), left[cell * b + e / b]), right[to * b + e % b]));
@@ -239,7 +270,7 @@ DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const Stenc
 }
 
 #define LARGEST_SCALED_STENCIL(T) \
-    KERNEL(largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> s, In<T> values, Out<u64> seen) { \
+    KERNEL_OF(2, largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> s, In<T> values, Out<u64> seen) { \
         largest_scaled_stencil<T>(cells, g, numbers, s, values, seen); \
     }
 FOR_SETUP(LARGEST_SCALED_STENCIL)
@@ -415,7 +446,7 @@ DEVICE void store_scaled_transfer(const TransferShape &g, const Powers &fine, co
 }
 
 #define STORE_SCALED_ON_GRIDS(T) \
-    KERNEL(store_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> left, i32 over_left, In<f64> right, i32 over_right, \
+    KERNEL_OF(2, store_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> left, i32 over_left, In<f64> right, i32 over_right, \
            In<T> values, i32 format, Any out, Out<i64> counts) { \
         const Powers rows{left, over_left}, columns{right, over_right}; \
         if (format == F16) { \
