@@ -75,6 +75,25 @@ DEVICE f64 interpolate_box(const TransferShape &g, i64 cell, int c, const In<S> 
     for (int k = 0; k < 8; ++k) {
         values[k] = corner(k) < 0 ? A(0) : x[corner(k) * g.block + c];
     }
+    // All weights are waited for together, before results are stored; those that are not there are read where there are some.
+    A sums[4][2] = {};
+    UNROLL
+    for (int bits = 0; bits < 8; ++bits) {
+        UNROLL
+        for (int k = 0; k < 8; ++k) {
+            // Corners at the far end of axes along which the cell lies between two.
+            if ((k & ~bits) == 0) {
+                int number = 13;
+                UNROLL
+                for (int axis = 0, unit = 1; axis < 3; ++axis, unit *= 3) {
+                    number += !(bits >> axis & 1) ? 0 : k >> axis & 1 ? -unit : unit;
+                }
+                const i64 from = corner(k);
+                const A weight = As<A>::of(weights[(static_cast<i64>(number) * g.block + c) * cells + (from < 0 ? cell : from)]);
+                sums[bits >> 1][bits & 1] += (from < 0 ? A(0) : weight) * values[k];
+            }
+        }
+    }
     f64 share = 0.0;
     UNROLL
     for (int odd = 0; odd < 4; ++odd) {
@@ -82,31 +101,12 @@ DEVICE f64 interpolate_box(const TransferShape &g, i64 cell, int c, const In<S> 
         if (y >= g.fine[1] || z >= g.fine[2]) {
             continue;
         }
-        A sums[2] = {};
-        UNROLL
-        for (int side = 0; side < 2; ++side) {
-            const int bits = side | odd << 1;
-            UNROLL
-            for (int k = 0; k < 8; ++k) {
-                // Corners at the far end of axes along which the cell lies between two.
-                if ((k & ~bits) == 0) {
-                    int number = 13;
-                    UNROLL
-                    for (int axis = 0, unit = 1; axis < 3; ++axis, unit *= 3) {
-                        number += !(bits >> axis & 1) ? 0 : k >> axis & 1 ? -unit : unit;
-                    }
-                    const i64 from = corner(k);
-                    const A weight = from < 0 ? A(0) : As<A>::of(weights[(static_cast<i64>(number) * g.block + c) * cells + from]);
-                    sums[side] += weight * values[k];
-                }
-            }
-        }
         const i64 row = 2 * at[0] + g.fine[0] * (y + static_cast<i64>(g.fine[1]) * z);
         if (g.block == 1 && g.fine[0] % 2 == 0 && can_pack(f)) {
-            share += apply_epilogue_to_rows<2>(f, row, sums);
+            share += apply_epilogue_to_rows<2>(f, row, sums[odd]);
         } else {
-            share += apply_epilogue(f, row * g.block + c, sums[0]);
-            share += 2 * at[0] + 1 < g.fine[0] ? apply_epilogue(f, (row + 1) * g.block + c, sums[1]) : 0.0;
+            share += apply_epilogue(f, row * g.block + c, sums[odd][0]);
+            share += 2 * at[0] + 1 < g.fine[0] ? apply_epilogue(f, (row + 1) * g.block + c, sums[odd][1]) : 0.0;
         }
     }
     return share;
