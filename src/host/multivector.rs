@@ -5,7 +5,7 @@
 //! registers, so that both give the same bits.
 
 use super::dense::Dense;
-use super::multivector_rows::{Call, DenseRows, DiagonalRows, SparseRows, multiply, with_features};
+use super::multivector_rows::{BlockRows, Call, DenseRows, DiagonalRows, ScalarRows, multiply, with_features};
 use super::operator::Stored;
 use super::simd::{MAX_BLOCK, Rows};
 use super::spmv::{Epilogue, View, locate_rows};
@@ -214,7 +214,10 @@ impl<S: Number> Stored<S> {
                 let offsets = &mut offsets[..=sums.len() / width];
                 let shift = locate_rows(a.offsets, a.base, first / width, offsets);
                 let rows = Rows { offsets, columns: a.columns, values: a.values, shift };
-                multiply(k, SparseRows { rows, block: a.block }, x, sums);
+                match a.block {
+                    Block::SCALAR => multiply(k, ScalarRows { rows }, x, sums),
+                    block => multiply(k, BlockRows { rows, block }, x, sums),
+                }
             }
             View::Compact(a) => {
                 let row = first / k;
@@ -222,7 +225,7 @@ impl<S: Number> Stored<S> {
                 offsets.iter_mut().zip(&a.offsets[row..]).for_each(|(to, from)| *to = *from as usize);
                 let shift = a.bases[row / GROUP];
                 let rows = Rows { offsets, columns: &a.columns[..], values: a.values.as_slice(), shift };
-                multiply(k, SparseRows { rows, block: Block::SCALAR }, x, sums);
+                multiply(k, ScalarRows { rows }, x, sums);
             }
             View::Diagonals(a) => {
                 let row = first / (k * a.width);

@@ -81,25 +81,14 @@ fn add<W: Scalar, const K: usize>(total: &mut [W; K], v: W, x: &[W; K]) {
     }
 }
 
-pub(super) struct SparseRows<'a, S, I> {
+pub(super) struct ScalarRows<'a, S, I> {
     pub rows: Rows<'a, S, I>,
-    pub block: Block,
 }
 
-impl<S: Number, I: Column, W: Scalar> Kernel<W> for SparseRows<'_, S, I> {
-    #[inline(always)]
-    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        match self.block.rows {
-            1 if self.block == Block::SCALAR => self.scalars(x, sums),
-            _ => self.blocks(x, sums),
-        }
-    }
-}
-
-impl<S: Number, I: Column> SparseRows<'_, S, I> {
+impl<S: Number, I: Column, W: Scalar> Kernel<W> for ScalarRows<'_, S, I> {
     /// Entries with even and with odd numbers have sums of their own, so that additions do not wait for each other.
     #[inline(always)]
-    fn scalars<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
         let Rows { offsets, columns, values, shift } = self.rows;
         let at = |j: &I| &x[(j.to_i32() + shift) as usize];
         for (range, sum) in offsets.windows(2).zip(sums) {
@@ -117,24 +106,35 @@ impl<S: Number, I: Column> SparseRows<'_, S, I> {
             *sum = even;
         }
     }
+}
 
-    /// Blocks of any number of rows, of which up to three are summed at the same time.
+/// Rows of blocks.
+pub(super) struct BlockRows<'a, S> {
+    pub rows: Rows<'a, S, i32>,
+    pub block: Block,
+}
+
+/// Rows of a block that are summed at the same time.
+const ROWS_AT_ONCE: usize = 3;
+
+impl<S: Number, W: Scalar> Kernel<W> for BlockRows<'_, S> {
     #[inline(always)]
-    fn blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
         let br = self.block.rows;
         for (range, sums) in self.rows.offsets.windows(2).zip(sums.chunks_exact_mut(br)) {
-            let (threes, rest) = sums.as_chunks_mut::<3>();
-            for (r, sums) in threes.iter_mut().enumerate() {
-                *sums = self.some_rows(range[0]..range[1], 3 * r, x);
+            let (groups, rest) = sums.as_chunks_mut::<ROWS_AT_ONCE>();
+            let first = br - rest.len();
+            for (g, sums) in groups.iter_mut().enumerate() {
+                *sums = self.some_rows(range[0]..range[1], ROWS_AT_ONCE * g, x);
             }
-            match rest {
-                [a, b] => [*a, *b] = self.some_rows(range[0]..range[1], br - 2, x),
-                [a] => [*a] = self.some_rows(range[0]..range[1], br - 1, x),
-                _ => {}
+            for (r, sum) in rest.iter_mut().enumerate() {
+                [*sum] = self.some_rows(range[0]..range[1], first + r, x);
             }
         }
     }
+}
 
+impl<S: Number> BlockRows<'_, S> {
     /// The sums of N rows of the blocks of a block row, from row `first` of the block on.
     #[inline(always)]
     fn some_rows<const K: usize, const N: usize, W: Scalar>(
@@ -176,10 +176,7 @@ impl<S: Number, W: Scalar> Kernel<W> for DiagonalRows<'_, S> {
     fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
         match self.width {
             1 => self.scalars(x, sums),
-            2 => self.blocks::<K, 2, W>(x, sums),
-            3 => self.blocks::<K, 3, W>(x, sums),
-            6 => self.blocks::<K, 6, W>(x, sums),
-            _ => self.any_blocks(x, sums),
+            _ => self.blocks(x, sums),
         }
     }
 }
@@ -227,44 +224,42 @@ impl<S: Number> DiagonalRows<'_, S> {
         total
     }
 
-    /// Blocks of N rows.
+    /// Blocks of any number of rows.
     #[inline(always)]
-    fn blocks<const K: usize, const N: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        let x = x.as_chunks::<N>().0;
-        for (lane, sums) in sums.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-            let mut total = [[W::ZERO; K]; N];
-            for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(N * N * BLOCK_ROWS)) {
-                let Some(x) = x.get((self.row + lane).wrapping_add_signed(*distance as isize)) else { continue };
-                let values = values.as_chunks::<BLOCK_ROWS>().0;
-                for r in 0..N {
-                    for c in 0..N {
-                        add(&mut total[r], values[r * N + c][lane].cast(), &x[c]);
-                    }
-                }
+    fn blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        for (lane, sums) in sums.chunks_exact_mut(self.width).enumerate() {
+            let (groups, rest) = sums.as_chunks_mut::<ROWS_AT_ONCE>();
+            let first = self.width - rest.len();
+            for (g, sums) in groups.iter_mut().enumerate() {
+                *sums = self.some_rows(lane, ROWS_AT_ONCE * g, x);
             }
-            *sums = total;
+            for (r, sum) in rest.iter_mut().enumerate() {
+                [*sum] = self.some_rows(lane, first + r, x);
+            }
         }
     }
 
-    /// Blocks of any number of rows, one row after the other.
+    /// The sums of N rows of a block row, from row `first` of the block on.
     #[inline(always)]
-    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        let DiagonalRows { row, width: n, group, distances, values } = *self;
-        for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let mut total = [W::ZERO; K];
-                for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * group)) {
-                    let first = (row + lane).wrapping_add_signed(*distance as isize).wrapping_mul(n);
-                    if let Some(x) = x.get(first..first.wrapping_add(n)) {
-                        let values = values[r * n * group + lane..].iter().step_by(group);
-                        for (v, x) in values.zip(x) {
-                            add(&mut total, v.cast(), x);
-                        }
-                    }
+    fn some_rows<const K: usize, const N: usize, W: Scalar>(
+        &self,
+        lane: usize,
+        first: usize,
+        x: &[[W; K]],
+    ) -> [[W; K]; N] {
+        let DiagonalRows { row, width, distances, values, .. } = *self;
+        let mut total = [[W::ZERO; K]; N];
+        for (distance, values) in distances.iter().zip(values.chunks_exact(width * width * BLOCK_ROWS)) {
+            let begin = (row + lane).wrapping_add_signed(*distance as isize).wrapping_mul(width);
+            let Some(x) = x.get(begin..begin.wrapping_add(width)) else { continue };
+            let values = &values.as_chunks::<BLOCK_ROWS>().0[first * width..][..N * width];
+            for (c, x) in x.iter().enumerate() {
+                for r in 0..N {
+                    add(&mut total[r], values[r * width + c][lane].cast(), x);
                 }
-                *sum = total;
             }
         }
+        total
     }
 }
 

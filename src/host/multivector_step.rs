@@ -50,7 +50,9 @@ impl<'a, S: Number> Diagonal<'a, S> {
         if width == 1 {
             for (r, d) in r.iter_mut().zip(d) {
                 let d: W = d.cast();
-                *r = r.map(|r| d * r);
+                for r in r {
+                    *r = d * *r;
+                }
             }
             return;
         }

@@ -10,6 +10,9 @@ use std::ops::Range;
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
+    /// Whether loops over common blocks are unrolled. Each shape is compiled apart.
+    const UNROLLS_BLOCKS: bool = true;
+
     /// Block rows.
     fn rows(&self) -> usize;
     /// Block columns.
@@ -102,6 +105,8 @@ struct Divided<'a, T, F> {
 }
 
 impl<T: Scalar, F: Factor<T>> Factor<T> for Divided<'_, T, F> {
+    const UNROLLS_BLOCKS: bool = false;
+
     fn rows(&self) -> usize {
         self.own.rows()
     }
@@ -232,9 +237,16 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     /// Pattern and values of some rows.
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
-        self.positions.with(
-            |position| with_shape!((outer.rows, inner, outer.cols), shape => self.rows_with(range, out, position, shape)),
-        )
+        let dimensions = (outer.rows, inner, outer.cols);
+        self.positions.with(|position| {
+            if const { B::UNROLLS_BLOCKS } {
+                return with_shape!(dimensions, shape => self.rows_with(range, out, position, shape));
+            }
+            match dimensions {
+                (1, 1, 1) => self.rows_with(range, out, position, Fixed::<1, 1, 1>),
+                (rows, inner, cols) => self.rows_with(range, out, position, Dynamic { rows, inner, cols }),
+            }
+        })
     }
 
     fn rows_with(

@@ -1,6 +1,7 @@
 //! Levels that are computed, stored in their own precisions where the solve phase runs.
 
 use super::level::{ComputedLevel, LevelTransfers, TransfersIn};
+use super::symbolic::Formats;
 use super::{Builder, SetupOn};
 use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
 use crate::amg::finest::{Finest, FinestLevel};
@@ -16,7 +17,7 @@ use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sync::lock;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
@@ -169,9 +170,9 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         let (setup, formats) = (self.setup, level.formats());
         let (restriction, interpolation) = with_storage!(storage, N => {
             let r = TransfersIn::<S, N>::restriction(level, setup);
-            let restriction = self.transfer(r, &mut lock(formats.lock()).restriction)?;
+            let restriction = self.transfer(r, formats, |formats| &mut formats.restriction)?;
             let p = TransfersIn::<S, N>::prolongator(level, setup);
-            (restriction, self.transfer(p, &mut lock(formats.lock()).prolongator)?)
+            (restriction, self.transfer(p, formats, |formats| &mut formats.prolongator)?)
         });
         Ok(Transfers { backend: self.to.clone(), restriction, interpolation })
     }
@@ -180,9 +181,11 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     fn transfer<N: Number, X: Number, Y: Number>(
         &self,
         matrix: Result<S::Matrix<N>>,
-        format: &mut Option<S::Format>,
+        formats: &Mutex<Formats<S>>,
+        format: fn(&mut Formats<S>) -> &mut Option<S::Format>,
     ) -> Result<Arc<dyn Operator<B, X, Y>>> {
-        Ok(self.setup.operator(self.to, matrix?, self.hint(true), format)?.into())
+        let mut formats = lock(formats.lock());
+        Ok(self.setup.operator(self.to, matrix?, self.hint(true), format(&mut formats))?.into())
     }
 }
 
