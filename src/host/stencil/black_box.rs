@@ -120,12 +120,12 @@ fn corner_weights<T: Scalar>(
     let (grids, b) = (&pattern.grids, pattern.block);
     let class = Class::new(grids, odd);
     let mut corners = try_vec(8 * b * class.grid.cells(), T::ZERO)?;
-    let entries = Symmetric::new(a);
+    let entries = Symmetric::new(a, odd);
     par::for_each_row_mut(&mut corners, 8 * b, par::ROW_GRAIN, |first, piece| {
         for (k, corners) in piece.chunks_exact_mut(8 * b).enumerate() {
             let at = class.cell(grids, first + k);
             for (c, corners) in corners.chunks_exact_mut(8).enumerate() {
-                let equation = entries.collapsed(at, c, odd);
+                let equation = entries.collapsed(at, c);
                 let weight = |coarse: [usize; 3], step: Offset| {
                     weights[pattern.array(pattern.number(step), c) + grids.coarse.cell(coarse)].to_f64()
                 };
@@ -136,12 +136,26 @@ fn corner_weights<T: Scalar>(
     Ok(corners)
 }
 
-/// The symmetric part of a matrix, unknown by unknown.
+/// The symmetric part of a matrix, unknown by unknown, with steps along the axes of a class only.
 struct Symmetric<'a, T> {
     a: &'a SharedStencil<T>,
     stencil: &'a Stencil,
-    /// The number of the opposite of each offset.
-    opposite: Vec<Option<usize>>,
+    /// In the order of sums.
+    terms: Vec<Term>,
+    /// Axes along which there are steps.
+    has_steps: [bool; 3],
+}
+
+/// An offset of the stencil.
+struct Term {
+    offset: Offset,
+    /// The number of the offset, and of the opposite one.
+    k: usize,
+    opposite: Option<usize>,
+    /// What it adds to the number of a cell in the middle of the grid.
+    shift: isize,
+    /// Where its entry is added to the equation.
+    q: usize,
 }
 
 /// The equation of a fine cell, entries along other axes added up.
@@ -155,29 +169,38 @@ struct Equation {
 }
 
 impl<'a, T: Scalar> Symmetric<'a, T> {
-    fn new(a: &'a SharedStencil<T>) -> Symmetric<'a, T> {
+    fn new(a: &'a SharedStencil<T>, odd: [bool; 3]) -> Symmetric<'a, T> {
         let stencil = &*a.pattern;
-        let opposite = stencil.offsets.iter().map(|offset| stencil.find(offset.map(|step| -step))).collect();
-        Symmetric { a, stencil, opposite }
+        let [nx, ny, _] = stencil.grid.dims.map(|n| n as isize);
+        let all =
+            stencil.lines.iter().flat_map(|line| line.steps.iter().map(|(x, k)| ([*x, line.to[0], line.to[1]], *k)));
+        let term = |(offset, k): (Offset, usize)| {
+            let [x, y, z] = offset.map(isize::from);
+            let opposite = stencil.find(offset.map(|step| -step));
+            let q = number(std::array::from_fn(|axis| if odd[axis] { offset[axis] } else { 0 }));
+            Term { offset, k, opposite, shift: x + nx * (y + ny * z), q }
+        };
+        let has_steps = std::array::from_fn(|axis| stencil.offsets.iter().any(|offset| offset[axis] != 0));
+        Symmetric { a, stencil, terms: all.map(term).collect(), has_steps }
     }
 
-    /// The equation of a cell with steps along the axes of `odd` only.
-    fn collapsed(&self, at: [usize; 3], c: usize, odd: [bool; 3]) -> Equation {
-        let (grid, cell) = (&self.stencil.grid, self.stencil.grid.cell(at));
+    /// The equation of a cell.
+    fn collapsed(&self, at: [usize; 3], c: usize) -> Equation {
+        let (grid, cell, values) = (&self.stencil.grid, self.stencil.grid.cell(at), self.a.values.as_slice());
+        let is_inner = |axis: usize| !self.has_steps[axis] || at[axis] > 0 && at[axis] + 1 < grid.dims[axis];
+        let inner = (0..3).all(is_inner);
         let mut equation = Equation { b: [0.0; 27], diagonal: 0.0, sum: 0.0, size: 0.0 };
-        for line in &self.stencil.lines {
-            for (x, k) in &line.steps {
-                let offset = [*x, line.to[0], line.to[1]];
-                let Some(to) = grid.neighbour(at, offset) else { continue };
-                let there = self.opposite[*k].map_or(0.0, |k| self.a.array(k, c, c)[to].to_f64());
-                let entry = 0.5 * (self.a.array(*k, c, c)[cell].to_f64() + there);
-                equation.sum += entry;
-                equation.size += entry.abs();
-                if offset == [0; 3] {
-                    equation.diagonal = entry;
-                }
-                equation.b[number(std::array::from_fn(|axis| if odd[axis] { offset[axis] } else { 0 }))] += entry;
+        for term in &self.terms {
+            let to = if inner { Some(cell.wrapping_add_signed(term.shift)) } else { grid.neighbour(at, term.offset) };
+            let Some(to) = to else { continue };
+            let there = term.opposite.map_or(0.0, |k| values[self.stencil.array(k, c, c) + to].to_f64());
+            let entry = 0.5 * (values[self.stencil.array(term.k, c, c) + cell].to_f64() + there);
+            equation.sum += entry;
+            equation.size += entry.abs();
+            if term.offset == [0; 3] {
+                equation.diagonal = entry;
             }
+            equation.b[term.q] += entry;
         }
         equation
     }
