@@ -5,15 +5,16 @@
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
 #   the tests with the checks of the standard library's unsafe functions;
 #   kernels of set-up with multiplications and additions fused as nvcc fuses them (the bits of the host all the same);
+#   machine code for AMD GPUs, and programs with the stand-in of their driver;
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each;
 #   the examples for MFEM and deal.II, where these are installed.
-# With names as arguments (miri, tsan, valgrind, assertions, contraction, memory, api, fuzz, clients) only those run.
+# With names as arguments (miri, tsan, valgrind, assertions, contraction, amd, memory, api, fuzz, clients) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind assertions contraction memory api fuzz clients"}
+checks=${*:-"miri tsan valgrind assertions contraction amd memory api fuzz clients"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -116,6 +117,11 @@ contraction() {
         cargo test --locked --lib -- gpu:: --skip sweeps_on_stencils_are_those_of_the_host
 }
 
+# All architectures, optimised as they are installed.
+amd() {
+    cargo test --locked --package terrace-cli --test program hip::
+}
+
 memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test allocations
     TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
@@ -166,11 +172,12 @@ for name in $checks; do
     valgrind) valgrind_all ;;
     assertions) assertions ;;
     contraction) contraction ;;
+    amd) amd ;;
     memory) memory ;;
     api) api ;;
     fuzz) fuzz ;;
     clients) clients ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, contraction, memory, api, fuzz, clients" ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, assertions, contraction, amd, memory, api, fuzz, clients" ;;
     esac
 done
 [ -z "$left_out" ] || echo "Left out:$left_out"

@@ -1,5 +1,5 @@
 // A stand-in for AMD's driver, so that the code that talks to it runs where there is no such GPU: device memory is host memory, and the kernels
-// are those of the simulation, with warps of 64 lanes. It is as strict as a driver is not: code objects must be for gfx942 and have every kernel
+// are those of the simulation, with warps of 64 lanes. It is as strict as a driver is not: code objects must be for gfx942 (or bitcode) and have every kernel
 // that is asked for, memory must be freed, streams and devices must be the right ones.
 //
 //   STAND_IN_DEVICES   number of devices, 1 unless given
@@ -49,6 +49,7 @@ struct Stream {
 
 struct Module {
     std::string image;
+    bool is_bitcode;
 };
 
 std::mutex mutex;
@@ -241,9 +242,28 @@ API hipMemsetD8Async(unsigned long long to, unsigned char value, std::size_t byt
     return SUCCESS;
 }
 
-// An ELF file for AMD GPUs says in its flags for which; its end follows from its table of sections.
+// The length of LLVM bitcode: blocks follow each other, each with a word for its kind and a word for its length in words.
+static std::size_t bitcode_length(const unsigned char *bytes) {
+    std::size_t at = 4;
+    for (;;) {
+        std::uint32_t kind = 0, words = 0;
+        std::memcpy(&kind, bytes + at, sizeof kind);
+        std::memcpy(&words, bytes + at + 4, sizeof words);
+        if ((kind & 3) != 1) {
+            return at;
+        }
+        at += 8 + std::size_t(words) * 4;
+    }
+}
+
+// An ELF file for AMD GPUs says in its flags for which; its end follows from its table of sections. `make test` makes bitcode in its place, and the
+// kernels of it are found by their names without an end.
 API hipModuleLoadData(void **module, const void *image) {
     const auto *bytes = static_cast<const unsigned char *>(image);
+    if (std::memcmp(bytes, "BC\xc0\xde", 4) == 0) {
+        *module = new Module{std::string(static_cast<const char *>(image), bitcode_length(bytes)), true};
+        return SUCCESS;
+    }
     std::uint32_t flags = 0;
     std::uint64_t sections = 0;
     std::uint16_t size = 0, count = 0;
@@ -254,7 +274,7 @@ API hipModuleLoadData(void **module, const void *image) {
     if (std::memcmp(bytes, "\177ELF", 4) != 0 || (flags & 0xff) != 0x4c) {
         return NO_BINARY;
     }
-    *module = new Module{std::string(static_cast<const char *>(image), sections + std::uint64_t(size) * count)};
+    *module = new Module{std::string(static_cast<const char *>(image), sections + std::uint64_t(size) * count), false};
     return SUCCESS;
 }
 API hipModuleUnload(void *module) {
@@ -263,8 +283,9 @@ API hipModuleUnload(void *module) {
 }
 API hipModuleGetFunction(void **function, void *module, const char *name) {
     const void *entry = terrace_sim64_find(name);
-    const std::string symbol = std::string(1, '\0') + name + ".kd" + '\0';
-    if (entry == nullptr || static_cast<Module *>(module)->image.find(symbol) == std::string::npos) {
+    const auto *loaded = static_cast<const Module *>(module);
+    const std::string symbol = loaded->is_bitcode ? std::string(name) : std::string(1, '\0') + name + ".kd" + '\0';
+    if (entry == nullptr || loaded->image.find(symbol) == std::string::npos) {
         return NOT_FOUND;
     }
     *function = const_cast<void *>(entry);

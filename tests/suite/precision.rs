@@ -72,24 +72,23 @@ fn every_smoother_and_cycle_works_in_16_bits() {
     let matrix = scaled("poisson7:16", 1e6);
     // Lines are of structured grids.
     for smoother in terrace::components::SMOOTHERS.iter().filter(|smoother| **smoother != "line") {
-        for coarsening in ["pmis", "mis2"] {
-            for storage in ["f16", "bf16"] {
-                for cycle in ["v", "k"] {
-                    let options = |storage| {
-                        [
-                            ("amg.smoother.type", *smoother),
-                            ("amg.coarsening.type", coarsening),
-                            ("amg.cycle.type", cycle),
-                            ("precision.matrix", storage),
-                            ("precision.transfer", storage),
-                            ("precision.smoother", storage),
-                        ]
-                    };
-                    let (narrow, _) = solve(&matrix, &options(storage));
-                    let (wide, _) = solve(&matrix, &options("f64"));
-                    assert!(narrow <= wide + 3, "{:?}: {narrow} against {wide}", options(storage));
-                }
-            }
+        // Each cycle in one format and each format in one cycle, the other way round for the other coarsening.
+        for (coarsening, cycle, storage) in
+            [("pmis", "v", "f16"), ("pmis", "k", "bf16"), ("mis2", "v", "bf16"), ("mis2", "k", "f16")]
+        {
+            let options = |storage| {
+                [
+                    ("amg.smoother.type", *smoother),
+                    ("amg.coarsening.type", coarsening),
+                    ("amg.cycle.type", cycle),
+                    ("precision.matrix", storage),
+                    ("precision.transfer", storage),
+                    ("precision.smoother", storage),
+                ]
+            };
+            let (narrow, _) = solve(&matrix, &options(storage));
+            let (wide, _) = solve(&matrix, &options("f64"));
+            assert!(narrow <= wide + 3, "{:?}: {narrow} against {wide}", options(storage));
         }
     }
 }
@@ -186,7 +185,8 @@ fn auto_saves_bytes_and_no_problem_takes_a_tenth_more_iterations() {
         let in_f64 = smoothers.map(|smoother| solve(&scaled(name, 1.0), &[smoother]).0);
         for factor in [1.0, 1e12, 1e-12, 1e30] {
             let matrix = scaled(name, factor);
-            for (smoother, wide) in smoothers.into_iter().zip(in_f64) {
+            // Both smoothers in two of the units.
+            for (smoother, wide) in smoothers.into_iter().zip(in_f64).take(if factor >= 1e12 { 1 } else { 2 }) {
                 let (iterations, residual) = solve(&matrix, &[smoother, ("precision", "auto")]);
                 assert!(
                     iterations as f64 <= (1.1 * wide as f64).ceil() && residual <= 1e-8,

@@ -27,8 +27,8 @@ fn right_hand_sides<T: Scalar>(n: usize, count: usize) -> Vec<T> {
 }
 
 fn all_devices() -> impl Iterator<Item = &'static str> {
-    // Warps of 64 lanes are those of unit tests.
-    ["host:1", "host:2"].into_iter().chain(devices().into_iter().filter(|device| *device != "sim:64"))
+    // One thread gives the bits of two, and warps of 64 lanes are those of unit tests.
+    ["host:2"].into_iter().chain(devices().into_iter().filter(|device| *device != "sim:64"))
 }
 
 /// Solves together and one by one. Returns whether vectors for several right-hand sides were allocated.
@@ -76,7 +76,7 @@ fn compare<T: Scalar>(
 #[test]
 fn solutions_and_iterations_are_those_of_one_by_one() {
     for device in all_devices() {
-        for (name, options) in [
+        for (k, (name, options)) in [
             ("poisson7:10", &[][..]),
             ("poisson27:8", &[("precision", "single")]),
             ("anisotropic:24", &[]),
@@ -88,10 +88,13 @@ fn solutions_and_iterations_are_those_of_one_by_one() {
             ("poisson5:40", &[("amg.coarsest.max_rows", "900"), ("solver.type", "fcg")]),
             ("poisson5:30", &[("solver.preconditioner", "none")]),
             ("poisson5:30", &[("amg.max_levels", "1"), ("amg.coarsest.solver", "sweeps")]),
-        ] {
-            // A simulated GPU takes its time, and one thread computes what two do.
-            let cases = [(8, Guess::Zero), (5, Guess::Given), (11, Guess::Zero)];
-            for (count, guess) in cases.into_iter().take(if device == "host:2" { 3 } else { 1 }) {
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // A simulated GPU takes its time. The host has eight columns, and one of the other cases in turn.
+            let cases = [(8, Guess::Zero), [(5, Guess::Given), (11, Guess::Zero)][k % 2]];
+            for (count, guess) in cases.into_iter().take(if device == "host:2" { 2 } else { 1 }) {
                 assert!(compare::<f64>(device, name, options, (count, guess), 1e-5), "{name} {options:?} on {device}");
             }
         }
