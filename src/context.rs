@@ -84,6 +84,12 @@ impl Context {
         Ok(Context { inner: Arc::clone(&self.inner), gpu })
     }
 
+    /// The same, for a sample that stands for a matrix with so many times its rows.
+    pub(crate) fn for_sample(&self, times: usize) -> Result<Context> {
+        let gpu = self.gpu.as_ref().map(|gpu| gpu.for_sample(times)).transpose()?;
+        Ok(Context { inner: Arc::clone(&self.inner), gpu })
+    }
+
     /// Collective: makes this context that of one rank of a communicator, which is duplicated, or with `None` of none. For
     /// matrices that are made after it.
     pub fn set_communicator(&self, communicator: Option<&dyn Communicator>) -> Result<()> {

@@ -6,7 +6,7 @@ use super::Gpu;
 use super::bsr::{self, Bsr};
 use super::csr::{self, CompactColumns};
 use super::csr_balanced::{self, LongRows, Unless};
-use super::sell_chunks::{ChunkParameters, SellEstimate};
+use super::sell_chunks::{ChunkParameters, SellEstimate, SellKernel};
 use super::sell_layout::{SellData, SellLayout};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
@@ -82,6 +82,8 @@ pub(crate) struct FormatQuery {
     pub pattern: DevicePattern,
     pub storage: Precision,
     pub sums: Precision,
+    /// The matrix is a sample of one with so many times its rows, whose format is wanted; 1 where it is not.
+    times: usize,
 }
 
 /// Candidates for SELL, and the number of the one with 8-bit offsets.
@@ -209,7 +211,7 @@ impl<'a> Counters<'a> {
             return vec![(Kind::CsrBalanced, csr_bytes + SECOND_LAUNCH_BYTES), (Kind::Csr, waiting)];
         }
         let sorted =
-            if few || is_narrow && !is_scalar && !SellLayout::has_many_blocks(pattern) { SORTED_WEIGHT } else { 1.0 };
+            if few || is_narrow && !is_scalar && self.queries[i].kernel() != SellKernel::Blocks(1) { SORTED_WEIGHT } else { 1.0 };
         let mut all = Vec::new();
         let bytes = |estimate: &SellEstimate, k: usize| estimate.bytes(k, self.totals[i][k], pattern, *storage);
         if let Some(estimate) = self.estimates[i].as_ref().filter(|_| wide) {
@@ -277,24 +279,35 @@ impl<'a> Counters<'a> {
 }
 
 impl FormatQuery {
+    /// Of a matrix on this device, or of what it is a sample of.
+    pub fn new(gpu: &Gpu, pattern: DevicePattern, storage: Precision, sums: Precision) -> FormatQuery {
+        FormatQuery { pattern, storage, sums, times: gpu.times() }
+    }
+
+    /// The SELL kernel.
+    fn kernel(&self) -> SellKernel {
+        SellKernel::of(self.times * self.pattern.rows, self.pattern.block, self.times * self.pattern.nnz())
+    }
+
     /// Parameters of the SELL candidates: 16-bit offsets, the same with sorted rows, and 8-bit offsets if there are
     /// enough rows for their kernel. None if there are too few rows for SELL.
     fn sell_candidates(&self) -> Option<Vec<ChunkParameters>> {
-        let FormatQuery { pattern, storage, sums } = self;
+        let FormatQuery { pattern, storage, sums, times } = self;
+        let kernel = self.kernel();
         let parameters =
-            |(bits, sorted): &(usize, bool)| ChunkParameters::new(pattern, *storage, *sums, *bits, *sorted);
+            |(bits, sorted): &(usize, bool)| ChunkParameters::with_kernel(kernel, *storage, *sums, *bits, *sorted);
         let kinds = &[(16, false), (16, true), (8, false)][..if self.is_wide() { 3 } else { 2 }];
-        (pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(parameters).collect())
+        (times * pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(parameters).collect())
     }
 
     fn is_wide(&self) -> bool {
-        self.pattern.block == Block::SCALAR && SellLayout::is_wide(&self.pattern)
+        self.pattern.block == Block::SCALAR && self.kernel() == SellKernel::Rows
     }
 
     /// Weights of CSR with 16-bit and 32-bit columns.
     fn csr_weights(&self) -> (f64, f64) {
         let few = self.pattern.block == Block::SCALAR && !self.is_wide();
-        match (few, self.storage.bytes() < 8 && self.pattern.rows >= NARROW_MIN_ROWS) {
+        match (few, self.storage.bytes() < 8 && self.times * self.pattern.rows >= NARROW_MIN_ROWS) {
             (true, true) => NARROW_CSR_WEIGHTS,
             (true, false) => (1.0, FEW_ROWS_CSR_WEIGHT),
             (false, _) => (1.0, CSR_WEIGHT),
@@ -322,7 +335,7 @@ impl FormatQuery {
 
     /// Whether tiles are considered: scalar rows long enough for dense tiles, and enough of them.
     fn may_have_tiles(&self) -> bool {
-        let (rows, entries) = (self.pattern.rows, self.pattern.nnz());
+        let (rows, entries) = (self.times * self.pattern.rows, self.times * self.pattern.nnz());
         self.pattern.block == Block::SCALAR && rows > 0 && entries >= MIN_LONG_ROW * rows && entries > MAX_SMALL_ENTRIES
     }
 
@@ -352,7 +365,7 @@ mod tests {
         }
         let a = Csr::<f64>::with_pattern(rows, cols, Block::SCALAR, offsets, columns).unwrap();
         let pattern = DeviceCsr::upload(gpu, &a.view()).unwrap().pattern();
-        FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 }
+        FormatQuery::new(gpu, pattern, Precision::F64, Precision::F64)
     }
 
     fn name(format: &Format) -> &'static str {
@@ -414,7 +427,7 @@ mod tests {
             let (offsets, columns) =
                 (Arc::new(gpu.allocate(rows + 1).unwrap()), Arc::new(gpu.allocate(rows * length).unwrap()));
             let pattern = DevicePattern { rows, cols: rows, block: Block::SCALAR, offsets, columns };
-            FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 }.max_row()
+            FormatQuery::new(&gpu, pattern, Precision::F64, Precision::F64).max_row()
         };
         assert_eq!(most(1000, 4), 64 * 4);
         assert_eq!(most(1 << 17, 7), 64 * 2);
@@ -450,7 +463,7 @@ mod tests {
             for (side, expected) in [(2, "bsr"), (3, "sell16"), (4, "bsr")] {
                 let scalar = query(&gpu, 4500, 4500, |_| (9, 5)).pattern;
                 let pattern = DevicePattern { block: Block::square(side), ..scalar };
-                let query = FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 };
+                let query = FormatQuery::new(&gpu, pattern, Precision::F64, Precision::F64);
                 assert_eq!(name(&Format::of(&gpu, query).unwrap()), expected, "blocks of {side}");
             }
         }

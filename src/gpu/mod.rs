@@ -108,12 +108,14 @@ struct Inner {
 struct Scratch {
     inner: Arc<Inner>,
     address: u64,
+    /// Formats are chosen as for matrices with so many times the rows: more than 1 where a matrix is a sample.
+    times: usize,
 }
 
 impl Scratch {
-    fn new(inner: &Arc<Inner>) -> Result<Arc<Scratch>> {
+    fn new(inner: &Arc<Inner>, times: usize) -> Result<Arc<Scratch>> {
         let address = inner.lock.acquire(&*inner.runtime).allocate(vector::SCRATCH * size_of::<f64>())?;
-        Ok(Arc::new(Scratch { inner: Arc::clone(inner), address }))
+        Ok(Arc::new(Scratch { inner: Arc::clone(inner), address, times }))
     }
 }
 
@@ -148,12 +150,22 @@ impl Gpu {
         let access = ReentrantLock::default();
         let inner =
             Arc::new(Inner { runtime, lock: access, vectors, budget, error, caller_stream, capturing, waits, profile });
-        Ok(Gpu { scratch: Scratch::new(&inner)?, inner, over: None })
+        Ok(Gpu { scratch: Scratch::new(&inner, 1)?, inner, over: None })
     }
 
     /// The same device with scratch for reductions that no other handle has.
     pub(crate) fn with_own_scratch(&self) -> Result<Gpu> {
-        Ok(Gpu { scratch: Scratch::new(&self.inner)?, ..self.clone() })
+        Ok(Gpu { scratch: Scratch::new(&self.inner, self.times())?, ..self.clone() })
+    }
+
+    /// The same device for a sample: formats are chosen as for matrices with so many times the rows.
+    pub(crate) fn for_sample(&self, times: usize) -> Result<Gpu> {
+        Ok(Gpu { scratch: Scratch::new(&self.inner, times.max(1))?, ..self.clone() })
+    }
+
+    /// That number; 1 where matrices are no samples.
+    fn times(&self) -> usize {
+        self.scratch.times
     }
 
     /// Trims the pool, and returns the free bytes of the device; `None` where the driver does not know.

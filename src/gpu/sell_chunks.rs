@@ -91,12 +91,7 @@ pub(crate) struct ChunkParameters {
 }
 
 impl ChunkParameters {
-    /// With the kernel for this matrix, for stored values, sums and column offsets of these formats.
-    pub fn new(a: &DevicePattern, storage: Precision, sums: Precision, bits: usize, sorted: bool) -> ChunkParameters {
-        ChunkParameters::with_kernel(SellKernel::of(a.rows, a.block, a.nnz()), storage, sums, bits, sorted)
-    }
-
-    /// As [`ChunkParameters::new`], with this kernel.
+    /// With this kernel, for stored values, sums and column offsets of these formats.
     pub fn with_kernel(
         form: SellKernel,
         storage: Precision,

@@ -43,16 +43,6 @@ impl SellLayout {
         SellLayout { form, bits, height, order, starts, slots, used, update }
     }
 
-    /// Whether a matrix has enough rows for [`SellKernel::Rows`], the kernel with 8-bit offsets.
-    pub fn is_wide(a: &DevicePattern) -> bool {
-        SellKernel::of(a.rows, a.block, a.nnz()) == SellKernel::Rows
-    }
-
-    /// Whether a block matrix has so many rows that no chunk is shared.
-    pub fn has_many_blocks(a: &DevicePattern) -> bool {
-        SellKernel::of(a.rows, a.block, a.nnz()) == SellKernel::Blocks(1)
-    }
-
     /// The layout with these parameters. Waits for the device.
     #[cfg(test)]
     pub fn new(gpu: &Gpu, a: &DevicePattern, cut: ChunkParameters) -> Result<SellLayout> {

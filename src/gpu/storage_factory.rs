@@ -52,7 +52,7 @@ impl Gpu {
         let format = match format {
             Some(format) => format,
             None => {
-                let wanted = FormatQuery { pattern: a.pattern(), storage: precisions.storage, sums: precisions.sums };
+                let wanted = FormatQuery::new(self, a.pattern(), precisions.storage, precisions.sums);
                 format.insert(Format::of(self, wanted)?)
             }
         };
@@ -90,7 +90,7 @@ impl Gpu {
     ) -> Result<Vec<Box<dyn Operator<Gpu, V>>>> {
         let a = DeviceCsr::upload(self, &matrix.view())?;
         let (pattern, sums) = (a.pattern(), <V::Wide as Number>::PRECISION);
-        let formats = Format::every(self, FormatQuery { pattern, storage: S::PRECISION, sums })?;
+        let formats = Format::every(self, FormatQuery::new(self, pattern, S::PRECISION, sums))?;
         let precisions = Precisions::of::<S, V, V>();
         formats.iter().map(|format| Ok(operator_of(self.product_as(&a, precisions, format)?))).collect()
     }

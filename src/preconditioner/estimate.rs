@@ -3,6 +3,9 @@
 //! On the host it is what is held afterwards. On a GPU it is the peak, which is measured: nothing here depends on what the steps
 //! of set-up allocate. What is done with a sample is given: a set-up alone, or also an update or a solver around it.
 //!
+//! Formats on a GPU are chosen by the number of rows, so those of a sample are chosen as for the matrix ([`Context::for_sample`]): on an H200
+//! a restriction with 490,000 rows was estimated from one with 61,000 rows in another format, 10 % below what set-up took.
+//!
 //! The sample is one connected piece from the middle of the matrix if its rows are of the same kinds as those of the matrix
 //! ([`profile`]). Otherwise it is several pieces from all parts of the matrix ([`sample`]).
 
@@ -213,11 +216,12 @@ impl Estimate<'_> {
     /// Peak device memory of the set-up of a sample.
     fn peak(&self, gpu: &Gpu, sample: &Sample) -> Result<f64> {
         // A matrix that is on the device already takes no further memory.
-        let there = self.matrix.is_on(gpu);
+        let (there, times) = (self.matrix.is_on(gpu), sample.by_rows.round() as usize);
         let sample = if there { Arc::new(sample.matrix.to_device(self.context)?) } else { Arc::clone(&sample.matrix) };
+        let context = self.context.for_sample(times)?;
         let before = gpu.memory();
         gpu.reset_peak();
-        let held = (self.work)(self.context, &sample, self.config);
+        let held = (self.work)(&context, &sample, self.config);
         let peak = gpu.memory().peak;
         gpu.restore_peak(before.peak);
         held.map(|_| (peak - before.used) as f64)

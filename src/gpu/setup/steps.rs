@@ -406,10 +406,8 @@ impl Setup for Gpu {
             return Ok(None);
         }
         self.begin_step(None, "formats");
-        let wanted = |request: &FormatRequest<GpuPattern>| FormatQuery {
-            pattern: (*request.pattern).clone(),
-            storage: request.storage,
-            sums: request.sums,
+        let wanted = |request: &FormatRequest<GpuPattern>| {
+            FormatQuery::new(self, (*request.pattern).clone(), request.storage, request.sums)
         };
         Format::of_all(self, &requests.iter().map(wanted).collect::<Vec<_>>()).map(Some)
     }

@@ -207,6 +207,20 @@ fn pieces_tell_what_the_whole_takes() {
     }
 }
 
+/// They depend on the number of rows, and decide what is held.
+#[test]
+fn a_sample_has_the_formats_of_the_matrix() {
+    let (matrix, context) = (named("poisson5:100"), Context::new("sim:32").unwrap());
+    let sample = sample_of(&matrix, matrix.rows() / 8);
+    let config = config(&[("amg.max_levels", "2"), ("amg.coarsest.solver", "sweeps"), ("amg.smoother.type", "jacobi")]);
+    let format = |context: &Context, matrix: &Arc<Matrix>| {
+        Amg::setup(context, matrix, &config).unwrap().report().levels[0].format.clone()
+    };
+    let whole = format(&context, &matrix);
+    assert_ne!(format(&context, &sample.matrix), whole);
+    assert_eq!(format(&context.for_sample(8).unwrap(), &sample.matrix), whole);
+}
+
 /// The figures that were measured on an H200 come from one piece.
 #[test]
 fn one_piece_stands_for_problems_of_one_kind() {
