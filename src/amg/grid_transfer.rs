@@ -76,11 +76,27 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V,
     }
 }
 
-/// Restrictions of one residual that is brought into range; a norm that is finite and not zero takes one.
-const MAX_RETRIES: usize = 4;
+/// Restrictions of one residual that is brought into range. A norm that is finite and not zero takes one, and so many steps lead from one end of
+/// f64 to the other.
+const MAX_RETRIES: usize = 80;
 
-/// What a residual whose restriction overflows is multiplied by.
-const OVERFLOW_STEP: f64 = 1.0 / 1024.0;
+/// What a residual is multiplied by whose restriction vanishes, and divided by where it overflows. No format is so narrow that a step leads from
+/// overflow to zero.
+const STEP: f64 = (1_u64 << 30) as f64;
+
+/// The next power of two for a residual of max norm `size` whose restriction has the max norm `norm`, which is zero or not finite: the one that
+/// brings r into range, or a step; 1 where nothing helps.
+fn step_of<T: Number>(range: &Range, norm: f64, size: f64) -> f64 {
+    let into_range = range.factor::<T>(size);
+    match norm {
+        _ if size == 0.0 || !size.is_finite() => 1.0,
+        0.0 if into_range > 1.0 => into_range,
+        0.0 => STEP,
+        f64::INFINITY if into_range < 1.0 => into_range,
+        f64::INFINITY => 1.0 / STEP,
+        _ => 1.0,
+    }
+}
 
 /// Checks the max norm of R r, and scales r and restricts again where that is out of range, which is rare. For backends
 /// with immediate reductions.
@@ -100,14 +116,10 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
             if range.holds(norm) {
                 break;
             }
-            let step = if norm.is_normal() {
-                range.factor::<V::Wide>(norm)
-            } else {
-                // All of b has overflowed or vanished: only r tells how large it is.
-                match range.factor::<V::Wide>(transfers.backend.max_norm(r)) {
-                    factor if norm == 0.0 || factor < 1.0 => factor,
-                    _ => OVERFLOW_STEP,
-                }
+            let step = match norm.is_normal() {
+                true => range.factor::<V::Wide>(norm),
+                // All of b has overflowed or vanished. R may be small or large in the scaled variables of a level.
+                false => step_of::<V::Wide>(range, norm, transfers.backend.max_norm(r)),
             };
             if step == 1.0 {
                 break;

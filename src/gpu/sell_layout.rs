@@ -5,7 +5,9 @@ use super::runtime::{BLOCK, View, bits_of};
 use super::sell_chunks::{ChunkParameters, PendingLayout};
 use super::sell_chunks::{GROUP, MAX_FILL_BLOCKS, SellKernel, is_long, of_tile};
 use super::sell_update::ValueUpdate;
-use super::setup::{DeviceCsr, DevicePattern};
+use super::setup::DeviceCsr;
+#[cfg(test)]
+use super::setup::DevicePattern;
 use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar};
