@@ -76,24 +76,31 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V,
     }
 }
 
-/// Restrictions of one residual that is brought into range. A norm that is finite and not zero takes one, and so many steps lead from one end of
-/// f64 to the other.
-const MAX_RETRIES: usize = 80;
+/// Restrictions of one residual that is brought into range. A norm that is finite and not zero takes one.
+const MAX_RETRIES: usize = 12;
 
 /// What a residual is multiplied by whose restriction vanishes, and divided by where it overflows. No format is so narrow that a step leads from
 /// overflow to zero.
 const STEP: f64 = (1_u64 << 30) as f64;
 
+/// The same for residuals of 16 bits, which are only divided: their own range is narrow.
+const NARROW_STEP: f64 = 1024.0;
+
+/// A residual in f32 is not made larger than that.
+const LARGEST: f64 = (1_u128 << 100) as f64;
+
 /// The next power of two for a residual of max norm `size` whose restriction has the max norm `norm`, which is zero or not finite: the one that
 /// brings r into range, or a step; 1 where nothing helps.
-fn step_of<T: Number>(range: &Range, norm: f64, size: f64) -> f64 {
-    let into_range = range.factor::<T>(size);
+fn step_of<V: Number>(range: &Range, norm: f64, size: f64) -> f64 {
+    let into_range = range.factor::<V::Wide>(size);
+    let is_wide = V::PRECISION.is_scalar();
+    let has_room = V::PRECISION == Precision::F64 || size * STEP <= LARGEST;
     match norm {
         _ if size == 0.0 || !size.is_finite() => 1.0,
         0.0 if into_range > 1.0 => into_range,
-        0.0 => STEP,
+        0.0 if is_wide && has_room => STEP,
         f64::INFINITY if into_range < 1.0 => into_range,
-        f64::INFINITY => 1.0 / STEP,
+        f64::INFINITY => 1.0 / if is_wide { STEP } else { NARROW_STEP },
         _ => 1.0,
     }
 }
@@ -119,7 +126,7 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
             let step = match norm.is_normal() {
                 true => range.factor::<V::Wide>(norm),
                 // All of b has overflowed or vanished. R may be small or large in the scaled variables of a level.
-                false => step_of::<V::Wide>(range, norm, transfers.backend.max_norm(r)),
+                false => step_of::<V>(range, norm, transfers.backend.max_norm(r)),
             };
             if step == 1.0 {
                 break;

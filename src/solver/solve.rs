@@ -9,7 +9,7 @@ use super::user::SolverBackend;
 use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
-use crate::error::{Class, Error, Result, Status, fail};
+use crate::error::{Class, Result, Status, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, BestIterate, Next, Run};
@@ -474,7 +474,7 @@ impl Solver {
             let has_stagnated = matches!(end, Ok(Next::Stagnated));
             report.hint = system.hint(&mut run, report.true_residual, has_stagnated);
         }
-        let end = end.map_err(|error| with_hint(error, name))?;
+        let end = end.map_err(|error| system.explain(&mut run, error, name))?;
         run.project(x);
         backend.status()?;
         report.converged = end == Next::Converged;
@@ -509,18 +509,6 @@ fn project_right_hand_side<B: SolverBackend, T: Scalar>(
 /// The tolerance that `auto` is in a precision.
 pub fn reachable(precision: Precision) -> f64 {
     if precision == Precision::F32 { 1e-5 } else { 1e-8 }
-}
-
-/// An error with what may help.
-fn with_hint(mut error: Error, method: &str) -> Error {
-    if error.status == Status::Diverged {
-        error.message += match method {
-            "cg" | "fcg" => "; is the matrix symmetric and positive definite? Otherwise set solver.type to gmres",
-            "richardson" => "; the preconditioner alone does not converge: set solver.type to cg or gmres",
-            _ => "; try another preset, such as convection or difficult, or set solver.type to direct",
-        };
-    }
-    error
 }
 
 /// Right-hand sides of `n` rows in a vector of this length; a system without rows has one.

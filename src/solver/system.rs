@@ -20,6 +20,13 @@ pub(super) const GENERAL_HINT: &str =
 pub(super) const NULL_SPACE_HINT: &str =
     "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
 
+/// The same before the residual has become constant.
+const CONSTANTS_HINT: &str =
+    "the matrix maps constants to zero, and b has a constant part that it cannot reach: set solver.null_space to constant";
+
+/// A matrix maps constants to zero where A 1 has less than so many roundings of A times a random vector.
+const ROUNDINGS: f64 = 1e3;
+
 /// What a solve says that ended at the accuracy of the format of x.
 const ROUNDING_HINT: &str = "f64 allows hardly less for this matrix and right-hand side, because rounding the solution changes the \
                                         residual by about as much: raise solver.tolerance";
@@ -109,6 +116,42 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         Ok(is_out_of_reach && self.true_norm <= NEAR_ROUNDING * rounding)
     }
 
+    /// Whether the matrix maps constants to zero, but for rounding, and the constant part of b alone is above the tolerance. Overwrites r. False
+    /// over ranks, and where there is no memory for the measurement.
+    fn has_constants(&mut self, run: &mut Run<'_, B, T>) -> Result<bool> {
+        let (backend, n) = (run.backend, run.a.rows());
+        if !run.null_space.is_empty() || n < 2 || !backend.has_whole_vectors() {
+            return Ok(false);
+        }
+        let random = try_collect((0..n).map(|i| hash(i, ROUNDING_SEED) as i64 as f32 / i64::MAX as f32));
+        let (Ok(random), Ok(mut v)) = (random.and_then(|random| backend.array(random)), backend.zeros::<T>(n)) else {
+            return Ok(false);
+        };
+        backend.fill(T::ONE, self.r);
+        backend.scale_by(1, &random, self.r, &mut v);
+        run.operator(&v, self.r)?;
+        let size = backend.norm(self.r);
+        backend.fill(T::ONE, &mut v);
+        let along = backend.dot(&v, self.b).abs() / (n as f64).sqrt();
+        run.operator(&v, self.r)?;
+        Ok(along > run.target && backend.norm(self.r) <= ROUNDINGS * T::EPSILON.to_f64() * size)
+    }
+
+    /// The error of a solve, with what may help.
+    pub fn explain(&mut self, run: &mut Run<'_, B, T>, mut error: Error, method: &str) -> Error {
+        let is_numeric = error.status.row().class == Class::Numeric;
+        if is_numeric && self.has_constants(run).unwrap_or(false) {
+            error.message += &format!("; {CONSTANTS_HINT}");
+        } else if error.status == Status::Diverged {
+            error.message += match method {
+                "cg" | "fcg" => "; is the matrix symmetric and positive definite? Otherwise set solver.type to gmres",
+                "richardson" => "; the preconditioner alone does not converge: set solver.type to cg or gmres",
+                _ => "; try another preset, such as convection or difficult, or set solver.type to direct",
+            };
+        }
+        error
+    }
+
     /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
     pub fn take_best(&mut self, run: &mut Run<'_, B, T>, end: Result<Next>) -> Result<Next> {
         let failed = match &end {
@@ -133,6 +176,9 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
             if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
                 return NULL_SPACE_HINT;
             }
+        }
+        if self.has_constants(run).unwrap_or(false) {
+            return CONSTANTS_HINT;
         }
         if has_stagnated && self.is_at_rounding(run).unwrap_or(false) {
             return ROUNDING_HINT;

@@ -141,6 +141,13 @@ fn a_right_hand_side_that_a_singular_matrix_does_not_reach_is_explained() {
         let sentence = solver.unsolved().unwrap().to_string();
         assert!(sentence.contains("solver.null_space"), "{device}: {sentence}");
         assert!(sentence.contains("iterations") && sentence.contains("relative residual"), "{sentence}");
+        // Defaults grow along the constant vector.
+        let mut solver = set_up(device, &matrix, &[]).unwrap();
+        let sentence = match solver.solve(&b, &mut x, Guess::Zero) {
+            Ok(_) => solver.unsolved().unwrap().to_string(),
+            Err(error) => error.message,
+        };
+        assert!(sentence.contains("solver.null_space"), "{device}: {sentence}");
     }
 }
 

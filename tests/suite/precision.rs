@@ -346,7 +346,7 @@ fn any_formats_take_the_same_iterations_in_any_units_or_are_refused() {
 fn vectors_of_16_bits_below_wider_ones_take_the_same_iterations_in_any_units() {
     // -u'' on a line: its inverse is large, and so is what comes back from the levels below.
     let line = |scale: f64| {
-        let n = 4000_usize;
+        let n = 1500_usize;
         let entries = (0..n).flat_map(|i| [(i, i, 2.0), (i, i.wrapping_sub(1), -1.0), (i, i + 1, -1.0)]);
         let entries: Vec<_> = entries.filter(|(_, j, _)| *j < n).map(|(i, j, v)| (i, j, v * scale)).collect();
         Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap())
