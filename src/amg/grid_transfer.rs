@@ -99,9 +99,10 @@ fn step_of<V: Number>(range: &Range, norm: f64, size: f64) -> f64 {
         _ if size == 0.0 || !size.is_finite() => 1.0,
         0.0 if into_range > 1.0 => into_range,
         0.0 if is_wide && has_room => STEP,
-        f64::INFINITY if into_range < 1.0 => into_range,
-        f64::INFINITY => 1.0 / if is_wide { STEP } else { NARROW_STEP },
-        _ => 1.0,
+        0.0 => 1.0,
+        // Sums of infinities of both signs are not numbers.
+        _ if into_range < 1.0 => into_range,
+        _ => 1.0 / if is_wide { STEP } else { NARROW_STEP },
     }
 }
 

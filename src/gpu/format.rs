@@ -210,8 +210,11 @@ impl<'a> Counters<'a> {
             let waiting = SERIAL_ENTRY_BYTES * longest as f64 / csr::lanes(pattern.nnz(), pattern.rows) as f64;
             return vec![(Kind::CsrBalanced, csr_bytes + SECOND_LAUNCH_BYTES), (Kind::Csr, waiting)];
         }
-        let sorted =
-            if few || is_narrow && !is_scalar && self.queries[i].kernel() != SellKernel::Blocks(1) { SORTED_WEIGHT } else { 1.0 };
+        let sorted = if few || is_narrow && !is_scalar && self.queries[i].kernel() != SellKernel::Blocks(1) {
+            SORTED_WEIGHT
+        } else {
+            1.0
+        };
         let mut all = Vec::new();
         let bytes = |estimate: &SellEstimate, k: usize| estimate.bytes(k, self.totals[i][k], pattern, *storage);
         if let Some(estimate) = self.estimates[i].as_ref().filter(|_| wide) {

@@ -21,8 +21,7 @@ pub(super) const NULL_SPACE_HINT: &str =
     "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
 
 /// The same before the residual has become constant.
-const CONSTANTS_HINT: &str =
-    "the matrix maps constants to zero, and b has a constant part that it cannot reach: set solver.null_space to constant";
+const CONSTANTS_HINT: &str = "the matrix maps constants to zero, and b has a constant part that it cannot reach: set solver.null_space to constant";
 
 /// A matrix maps constants to zero where A 1 has less than so many roundings of A times a random vector.
 const ROUNDINGS: f64 = 1e3;
