@@ -8,7 +8,7 @@ use super::product::line_grain;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Offset, SharedStencil, SharedTransfer, Stencil};
+use crate::sparse::{MAX_OFFSETS, Offset, SharedStencil, SharedTransfer, Stencil};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,10 +24,12 @@ pub fn product<T: Scalar>(
     // Line by line first, and behind each line a place for products of R and A.
     let width = (arrays + 1) * mx;
     let mut lines = try_vec(width * pattern.grid.lines(), T::ZERO)?;
+    let mut numbers = [None; MAX_OFFSETS];
+    pattern.offsets.iter().enumerate().for_each(|(k, offset)| numbers[code(*offset)] = Some(k));
     par::for_each_row_mut(&mut lines, width, line_grain(8 * mx), |first, lines| {
         for (k, line) in lines.chunks_exact_mut(width).enumerate() {
             let (sums, products) = line.split_at_mut(arrays * mx);
-            Line { r, a, p, coarse: &pattern, number: first + k }.sum(sums, products);
+            Line { r, a, p, coarse: &pattern, numbers: &numbers, number: first + k }.sum(sums, products);
         }
     });
     let mut values = try_vec(pattern.entries(), T::ZERO)?;
@@ -51,7 +53,14 @@ struct Line<'a, T> {
     a: &'a SharedStencil<T>,
     p: &'a SharedTransfer<T>,
     coarse: &'a Stencil,
+    /// The numbers of the coarse offsets by their codes: searching for them would take longer than the sums of a line.
+    numbers: &'a [Option<usize>; MAX_OFFSETS],
     number: usize,
+}
+
+/// 1 + x + 3 (1 + y) + 9 (1 + z).
+fn code([x, y, z]: Offset) -> usize {
+    (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize
 }
 
 /// Lines that a product goes through: the step of R, the line of A, the line of P and the coarse line that its result couples with.
@@ -134,7 +143,7 @@ impl<T: Scalar> Line<'_, T> {
                     let to = [self.coarse_offset(1, y, cy), self.coarse_offset(2, z, cz)];
                     let path = Path { d: [d[1], d[2]], fine, step: [sy, sz], coarse: mx * (cy + my * cz), to };
                     for (step, sx) in shift.into_iter().flatten() {
-                        let Some(number) = self.coarse.find([step, to[0], to[1]]) else { continue };
+                        let Some(number) = self.numbers[code([step, to[0], to[1]])] else { continue };
                         let sums = &mut sums[(number * b * b + e) * mx..][..mx];
                         let first = p.array(p.number([sx, sy, sz]), e % b) + path.coarse;
                         let weights = &self.p.values.as_slice()[first..][..mx];
@@ -182,7 +191,7 @@ impl<T: Scalar> Line<'_, T> {
         let product = weight * self.a.array(k, e / b, e % b)[path.fine + fine];
         for (cx, sx) in grids.parents(0, to, p.low).into_iter().flatten() {
             let offset = [self.coarse_offset(0, x, cx), path.to[0], path.to[1]];
-            let Some(number) = self.coarse.find(offset) else { continue };
+            let Some(number) = self.numbers[code(offset)] else { continue };
             let w = self.p.array(p.number([sx, path.step[0], path.step[1]]), e % b)[path.coarse + cx];
             sums[(number * b * b + e) * mx + x] += product * w;
         }
