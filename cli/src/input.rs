@@ -38,7 +38,7 @@ pub struct Input {
     block_size: Option<usize>,
 
     /// The cells of a structured grid along x, y and z, for amg.type=structured; problems of the gallery know theirs
-    #[arg(long, value_name = "NX,NY,NZ", value_delimiter = ',', num_args = 1..=3)]
+    #[arg(long, value_name = "NX,NY,NZ", value_delimiter = ',', num_args = 1)]
     grid: Vec<usize>,
 
     /// Near-null-space vectors, one in each column of a Matrix Market array
@@ -105,6 +105,10 @@ impl Input {
         let Source { name, a, mut coordinates, grid, is_stencil } = self.source(progress)?;
         let grid = match &self.grid[..] {
             [] => grid.filter(|_| is_stencil || config.get("amg.type").is_ok_and(|kind| kind == "structured")),
+            given if given.len() > 3 => {
+                let count = given.len();
+                return Err(bad(Status::InvalidArgument, format!("--grid has {count} numbers; accepted: 1 to 3")));
+            }
             given => Some(std::array::from_fn(|axis| given.get(axis).copied().unwrap_or(1))),
         };
         let a = in_blocks(a, self.block_size)?;

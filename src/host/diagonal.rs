@@ -123,7 +123,7 @@ pub fn row_norm<T: Scalar>(
     norm
 }
 
-/// [`invert`] with compile-time dimensions for elasticity and its rigid-body modes.
+/// `invert` with compile-time dimensions for elasticity and its rigid-body modes.
 pub fn invert_block(m: &mut [f64], n: usize, bound: f64) {
     match n {
         2 => invert(m, 2, bound),

@@ -3,8 +3,8 @@
 //! On the host it is what is held afterwards. On a GPU it is the peak, which is measured: nothing here depends on what the steps
 //! of set-up allocate. What is done with a sample is given: a set-up alone, or also an update or a solver around it.
 //!
-//! Formats on a GPU are chosen by the number of rows, so those of a sample are chosen as for the matrix ([`Context::for_sample`]): on an H200
-//! a restriction with 490,000 rows was estimated from one with 61,000 rows in another format, 10 % below what set-up took.
+//! Formats on a GPU are chosen by the number of rows, so those of a sample are chosen as for the matrix ([`Context::for_sample`]): a
+//! restriction was once estimated from a smaller one in another format, 10 % below what set-up took.
 //!
 //! The sample is one connected piece from the middle of the matrix if its rows are of the same kinds as those of the matrix
 //! ([`profile`]). Otherwise it is several pieces from all parts of the matrix ([`sample`]).

@@ -190,6 +190,14 @@ fn json_holds_the_report_and_the_problem() {
 }
 
 #[test]
+fn a_grid_may_stand_before_other_arguments() {
+    let text = succeeds(&["solve", "--problem", "poisson7:8x8x6", "--grid", "8,8,6", "amg.smoother.type=line"]);
+    assert!(text.contains("stencil7"), "{text}");
+    let words = ["--grid has 4 numbers", "1 to 3"];
+    fails(&["solve", "--problem", "poisson5:4x4", "--grid", "4,4,1,1"], &words);
+}
+
+#[test]
 fn a_solve_that_does_not_converge_exits_with_1() {
     let run = terrace(&["solve", "-p", "poisson7:12", "solver.max_iterations=2"]);
     assert_eq!(run.code, 1);

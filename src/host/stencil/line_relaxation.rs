@@ -2,7 +2,7 @@
 //! coupled, and one colour comes after the other.
 //!
 //! x += T^-1 (b - A x) for the matrices T of the lines of a colour: forward y_k = E_k^-1 (r_k - A_k,k-1 y_k-1), and backward d_k = y_k - W_k d_k+1.
-//! E_k^-1 and W_k are the factors of [`crate::backend::setup::Setup::line_factors`]. Loops run along x for lines of all axes.
+//! E_k^-1 and W_k are the factors of `Setup::line_factors`. Loops run along x for lines of all axes.
 
 use super::lines::{SUMS, load, widen};
 use super::product::{line_grain, line_products};
