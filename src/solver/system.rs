@@ -176,7 +176,8 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
                 return NULL_SPACE_HINT;
             }
         }
-        if self.has_constants(run).unwrap_or(false) {
+        // What follows needs memory, and a solve whose iterations ended allocates nothing.
+        if has_stagnated && self.has_constants(run).unwrap_or(false) {
             return CONSTANTS_HINT;
         }
         if has_stagnated && self.is_at_rounding(run).unwrap_or(false) {

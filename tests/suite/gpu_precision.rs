@@ -78,8 +78,8 @@ fn whole_gallery(precision: &str) {
                 failures += &format!("{name} on {device}: {:?}\n", told.collect::<Vec<_>>());
                 continue;
             };
-            // A simulation runs twice for every other problem.
-            let repeats = device == "cuda:0" || i % 2 == 0;
+            // A simulation runs its threads in one order, so that one problem is enough there.
+            let repeats = device == "cuda:0" || i == 0;
             let equal = !repeats || solve(device, &matrix, &config, 1.0).is_ok_and(|(again, _)| again == *x);
             let (wanted, found) = (host.solves[0].iterations, on_device.solves[0].iterations);
             let formats = |report: &Report| {
