@@ -159,12 +159,13 @@ LINE_SWEEP(, 1, f32)
 LINE_SWEEP(_blocks, 8, f64)
 LINE_SWEEP(_blocks, 8, f32)
 
-constexpr int MOST = 8;
+// Unknowns of a cell, at most.
+constexpr int MAX_BLOCK = 8;
 
 // Inverts an n x n matrix in place by exchanges of its diagonal, best pivot first, as the inverses of diagonal blocks.
 DEVICE void invert_block(f64 *m, int n, f64 bound) {
     u32 left = (1u << n) - 1;
-    f64 size[MOST];
+    f64 size[MAX_BLOCK];
     for (int k = 0; k < n; ++k) {
         size[k] = magnitude(m[k * n + k]);
     }
@@ -228,7 +229,7 @@ DEVICE void factorise_lines(const StencilShape &g, const ColourLines &lines, int
     const i64 cell_step = lines.axis == 0 ? 1 : lines.axis == 1 ? nx : nx * ny;
     const i64 place_step = lines.axis == 0 ? 1 : lines.axis == 1 ? g.pitch : g.pitch * ny;
     i64 cell = line * nx + at[0], place = line * g.pitch + at[0];
-    f64 w[MOST * MOST] = {}, pivot[MOST * MOST], diagonal[MOST];
+    f64 w[MAX_BLOCK * MAX_BLOCK] = {}, pivot[MAX_BLOCK * MAX_BLOCK], diagonal[MAX_BLOCK];
     for (int k = 0; k < along; ++k) {
         for (int e = 0; e < n * n; ++e) {
             pivot[e] = centre < 0 ? 0.0 : to_f64(values[centre * entries + e * size + place]);

@@ -124,7 +124,7 @@ amd() {
 
 memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations --test allocations
-    TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism::
+    TERRACE_DEEP=1 cargo test --locked --test suite -- harness:: determinism:: gpu_setup::
 }
 
 api() {
