@@ -198,7 +198,8 @@ fn cycles_without_a_solver_work_in_any_units() {
             &[("amg.coarsening.type", "pmis"), ("precision", "dp-hp")],
         ] {
             let (first, wanted) = cycle(device, &scaled("anisotropic:14", 1.0), options).unwrap();
-            for k in [-900, -664, 664, 900] {
+            // A simulated GPU takes its time.
+            for k in [-900, 900, -664, 664].into_iter().take(if device.starts_with("sim") { 2 } else { 4 }) {
                 let what = format!("{device} {options:?} 2^{k}");
                 let factor = 2.0_f64.powi(k);
                 let matrix = scaled("anisotropic:14", factor);
