@@ -1,5 +1,6 @@
 //! The steps of set-up on the host.
 
+use super::any_matrix::AnyOperator;
 use super::distributed::divided::{self, DividedProducts};
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
@@ -328,7 +329,9 @@ impl Setup for Host {
 
     fn as_operator<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<Box<dyn Operator<Host, T>>> {
         match a {
-            HostMatrix::Stencil(a) => Ok(Box::new(stencil::product::StencilOperator::new(self, a.clone()))),
+            HostMatrix::Stencil(a) => {
+                Ok(Box::new(AnyOperator(Arc::new(stencil::product::StencilOperator::new(self, a.clone())))))
+            }
             a => Ok(Box::new(super::operator::Stored::new(self, a.rows().clone()))),
         }
     }

@@ -1,12 +1,10 @@
 //! SpMV with a stencil: lines of cells, of which each entry of the stencil is an array.
 
 use super::lines::{LINE, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
-use crate::backend::Operator;
-use crate::error::Result;
 use crate::host::Host;
 use crate::host::spmv::Epilogue;
 use crate::par;
-use crate::scalar::{Number, NumbersRef, Precision, Scalar};
+use crate::scalar::{Number, NumbersRef, Scalar};
 use crate::sparse::{SharedStencil, Stencil};
 use std::ops::Range;
 
@@ -45,35 +43,6 @@ impl<S: Number> StencilOperator<S> {
 
     pub(in crate::host) fn format(&self) -> String {
         self.matrix.pattern.format()
-    }
-}
-
-impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for StencilOperator<S> {
-    fn rows(&self) -> usize {
-        StencilOperator::rows(self)
-    }
-
-    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        self.product(X::numbers(x), y, Epilogue::new(alpha, beta));
-        Ok(())
-    }
-
-    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        assert_eq!(b.len(), r.len());
-        self.product(X::numbers(x), r, Epilogue::Residual(b));
-        Ok(())
-    }
-
-    fn bytes(&self) -> usize {
-        StencilOperator::bytes(self)
-    }
-
-    fn format(&self) -> String {
-        StencilOperator::format(self)
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }
 
@@ -186,11 +155,14 @@ pub(super) fn add_lines<W: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Operator;
     use crate::context::Context;
     use crate::gallery;
+    use crate::host::any_matrix::AnyOperator;
     use crate::host::spmv;
     use crate::sparse::Grid;
     use half::f16;
+    use std::sync::Arc;
 
     /// Values that products of two in f32 hold exactly: small whole numbers.
     fn whole<T: Number>(n: usize) -> Vec<T> {
@@ -203,7 +175,7 @@ mod tests {
         let rows = a.to_rows().unwrap();
         let (x, mut y, mut expected): (Vec<X>, Vec<Y>, Vec<Y>) = (whole(n), whole(n), whole(n));
         spmv::apply(&rows.view(), Y::Wide::ONE, &x, Y::Wide::ONE, &mut expected);
-        let operator = StencilOperator::new(&host, a);
+        let operator = AnyOperator(Arc::new(StencilOperator::new(&host, a)));
         operator.apply(Y::Wide::ONE, &x, Y::Wide::ONE, &mut y).unwrap();
         assert!(y == expected);
         let (b, mut r): (Vec<Y>, Vec<Y>) = (whole(n), vec![Y::ZERO; n]);

@@ -5,12 +5,10 @@
 
 use super::lines::{LINE, Load, SUMS, Terms, load_any, multiply_add};
 use super::product::line_grain;
-use crate::backend::Operator;
-use crate::error::Result;
 use crate::host::Host;
 use crate::host::spmv::Epilogue;
 use crate::par;
-use crate::scalar::{Number, NumbersRef, Precision, Scalar};
+use crate::scalar::{Number, NumbersRef, Scalar};
 use crate::sparse::{SharedTransfer, TransferPattern};
 use std::sync::Arc;
 
@@ -74,35 +72,6 @@ fn product<Y: Number>(
             }
         });
     });
-}
-
-impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for TransferOperator<S> {
-    fn rows(&self) -> usize {
-        TransferOperator::rows(self)
-    }
-
-    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        self.product(X::numbers(x), y, Epilogue::new(alpha, beta));
-        Ok(())
-    }
-
-    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        self.product(X::numbers(x), r, Epilogue::Residual(b));
-        Ok(())
-    }
-
-    /// Where a prolongator and its transpose share the weights, they are counted for the prolongator.
-    fn bytes(&self) -> usize {
-        TransferOperator::bytes(self)
-    }
-
-    fn format(&self) -> String {
-        TransferOperator::format(self)
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
-    }
 }
 
 /// What the lines of a task use one after the other.
@@ -268,7 +237,9 @@ fn restrict<W: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Operator;
     use crate::context::Context;
+    use crate::host::any_matrix::AnyOperator;
     use crate::host::spmv;
     use crate::sparse::{Coarsened, Grid};
 
@@ -311,7 +282,7 @@ mod tests {
                     let x: Vec<f64> = (0..m).map(|i| ((i * 7) % 11) as f64 - 5.0).collect();
                     let (mut y, mut expected) = (vec![1.0; n], vec![1.0; n]);
                     spmv::apply(&rows.view(), 2.0, &x, 3.0, &mut expected);
-                    let operator = TransferOperator::new(&host, matrix);
+                    let operator = AnyOperator(Arc::new(TransferOperator::new(&host, matrix)));
                     assert_eq!(Operator::<Host, f64>::rows(&operator), n);
                     operator.apply(2.0, &x, 3.0, &mut y).unwrap();
                     assert!(y == expected, "{dims:?} {periodic:?} {axes:?} {block} {low}");
