@@ -53,7 +53,12 @@ impl Layers {
 /// (n + 1) k); without the clamp there are nodes i = 0 too, and the matrix maps the six rigid-body modes to zero. The
 /// blocks of all up to 27 nodes that share an element are stored, whatever their values.
 pub fn elasticity_hex8(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
-    elasticity(n, layers, clamped, &stencil::box_steps(3), &hexahedron())
+    elasticity_hex8_box([n; 3], layers, clamped)
+}
+
+/// The same for a box of so many hexahedra along x, y and z: with nodes i = 1..=nx, j = 0..=ny and k = 0..=nz.
+pub fn elasticity_hex8_box(elements: [usize; 3], layers: Layers, clamped: bool) -> Result<Elasticity> {
+    elasticity(elements, layers, clamped, &stencil::box_steps(3), &hexahedron())
 }
 
 /// The cube of [`elasticity_hex8`] in 6 n^3 linear tetrahedra: each unit cube is cut along its diagonal from (0, 0, 0)
@@ -61,18 +66,28 @@ pub fn elasticity_hex8(n: usize, layers: Layers, clamped: bool) -> Result<Elasti
 pub fn elasticity_tet(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
     let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
     let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
-    elasticity(n, layers, clamped, &steps, &kuhn_tetrahedra())
+    elasticity([n; 3], layers, clamped, &steps, &kuhn_tetrahedra())
 }
 
 /// Assembles cubes, the corners of which are coupled at the given steps.
-fn elasticity(n: usize, layers: Layers, clamped: bool, steps: &[Step], cube: &Cube) -> Result<Elasticity> {
+fn elasticity(
+    elements: [usize; 3],
+    layers: Layers,
+    clamped: bool,
+    steps: &[Step],
+    cube: &Cube,
+) -> Result<Elasticity> {
     // The first free node along x.
     let first = usize::from(clamped);
-    let grid = match n.checked_add(1) {
-        Some(nodes) if n > 0 => [nodes - first, nodes, nodes],
-        Some(_) => return fail!(InvalidArgument, "there are 0 elements along each edge; accepted: at least 1"),
-        None => return fail!(InvalidArgument, "{n} elements along each edge are too many"),
-    };
+    let mut grid = [0; 3];
+    for (axis, (nodes, n)) in grid.iter_mut().zip(elements).enumerate() {
+        *nodes = match n.checked_add(1) {
+            Some(all) if n > 0 => all - if axis == 0 { first } else { 0 },
+            Some(_) => return fail!(InvalidArgument, "there are 0 elements along an edge; accepted: at least 1"),
+            None => return fail!(InvalidArgument, "{n} elements along an edge are too many"),
+        };
+    }
+    let high = elements[2];
     let nodes = stencil::points(grid, 3)?;
     let (offsets, columns) = stencil::pattern(grid, steps)?;
     let mut matrix = Csr::with_pattern(nodes, nodes, Block::square(3), offsets, columns)?;
@@ -83,8 +98,9 @@ fn elasticity(n: usize, layers: Layers, clamped: bool, steps: &[Step], cube: &Cu
     stencil::fill(grid, steps, &matrix.offsets, 9, &mut matrix.values, |row, s, _, block| {
         let [i, j, k] = stencil::point_of(grid, row);
         let node = [i + first, j, k];
-        let place = node.iter().fold(0, |place, &x| 3 * place + usize::from(x > 0) + usize::from(x == n));
-        let (below, above) = (k > 0 && layers.differs(k - 1, n), k < n && layers.differs(k, n));
+        let last = node.iter().zip(elements);
+        let place = last.fold(0, |place, (&x, n)| 3 * place + usize::from(x > 0) + usize::from(x == n));
+        let (below, above) = (k > 0 && layers.differs(k - 1, high), k < high && layers.differs(k, high));
         block.copy_from_slice(&tables[2 * usize::from(below) + usize::from(above)][place][s]);
     });
 
@@ -270,6 +286,22 @@ mod tests {
                 assert!(free < 1e-13 * clamped.max(1.0) && clamped > 1e-2, "{free} {clamped}");
             }
         }
+    }
+
+    /// A box holds the elements of a cube: in a box that is cut by planes across z, a column of elements is that of the cube.
+    #[test]
+    fn a_box_has_the_blocks_of_the_cube_and_nodes_of_its_own() {
+        let cube = elasticity_hex8(4, LAYERS, true).unwrap();
+        let long = elasticity_hex8_box([5, 3, 4], LAYERS, true).unwrap();
+        assert_eq!(long.matrix.rows, 5 * 4 * 5);
+        // Node (2, 1, 1) is inside both; its row has the same blocks.
+        let row = |elastic: &Elasticity, node: usize| -> Vec<f64> {
+            elastic.matrix.view().row(node).flat_map(|(_, block)| block.to_vec()).collect()
+        };
+        assert_eq!(row(&cube, 1 + 4 * (1 + 5)), row(&long, 1 + 5 * (1 + 4)));
+        assert_eq!(long.coordinates[3 * (1 + 5 * (1 + 4))..][..3], [2.0, 1.0, 1.0]);
+        let again = elasticity_hex8_box([4; 3], LAYERS, true).unwrap();
+        assert_eq!((again.matrix, again.coordinates), (cube.matrix, cube.coordinates));
     }
 
     #[test]

@@ -102,14 +102,15 @@ const ON_GRIDS: &[&str] = &[
     "convection_diffusion",
 ];
 
-/// Families of which a size of N has N x (N + 1) x (N + 1) nodes.
+/// Families of elements with one face clamped: NX x NY x NZ of them have NX x (NY + 1) x (NZ + 1) nodes.
 const CLAMPED: &[&str] = &["solid3d", "elasticity", "elasticity_tet"];
 
 impl Family {
     /// The structured grid of a problem with these sizes, if there is one.
     pub(super) fn grid(&self, sizes: &[usize]) -> Option<[usize; 3]> {
         if CLAMPED.contains(&self.name) {
-            return Some([sizes[0], sizes[0] + 1, sizes[0] + 1]);
+            let elements = |axis: usize| sizes.get(axis).copied().unwrap_or(sizes[0]);
+            return Some([elements(0), elements(1) + 1, elements(2) + 1]);
         }
         let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
         (self.is_stencil || ON_GRIDS.contains(&self.name)).then(|| [size(0), size(1), size(2)])

@@ -20,7 +20,7 @@ mod structured;
 
 pub use anisotropic::{anisotropic, rotated_anisotropic};
 pub use convection_diffusion::convection_diffusion;
-pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
+pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_hex8_box, elasticity_tet};
 pub use family::{Family, Parameter};
 pub use high_order::{beam, beam_load, lshape, lshape_load};
 pub use hubs::hubs;
@@ -177,12 +177,12 @@ pub const FAMILIES: &[Family] = &[
     .parameters(hubs::PARAMETERS),
     Family::new(
         "elasticity",
-        &["N"],
+        XYZ,
         3,
-        "linear elasticity, N^3 trilinear hexahedra, one face clamped, in 3x3 blocks",
+        "linear elasticity, trilinear hexahedra, one face clamped, in 3x3 blocks",
         |n, p| {
             let layers = Layers { contrast: p[0], count: p[1] as usize };
-            elasticity_hex8(n[0], layers, p[2] != 0.0).map(|e| (e.matrix, Some(e.coordinates)))
+            elasticity_hex8_box([n[0], n[1], n[2]], layers, p[2] != 0.0).map(|e| (e.matrix, Some(e.coordinates)))
         },
     )
     .parameters(elasticity::PARAMETERS),
@@ -371,7 +371,7 @@ mod tests {
             ("poisson5:99999999999999999999999", "positive whole number"),
             ("poisson7:1291", "at most 2147483647"),
             ("poisson7:4000000000", "at most 2147483647"),
-            ("elasticity:2x2", "expected elasticity:N"),
+            ("elasticity:2x2", "expected elasticity:N or elasticity:NXxNYxNZ"),
             ("lognormal:2x2", "expected lognormal, lognormal:N or lognormal:NXxNYxNZ"),
             ("lognormal::sigma=11", "sigma is \"11\"; accepted: a number from 0 to 10"),
             ("anisotropic:2x2x2x2", "anisotropic:N, anisotropic:NXxNY or anisotropic:NXxNYxNZ"),
