@@ -1,14 +1,5 @@
 // Energy-minimising prolongators; see src/host/energy.rs. Sums have the order of the host, so the bits are the same.
-#include "numbers.h"
-
-// The coarse near-null space: vectors are columns of `k` numbers for each of `count` aggregates.
-struct CoarseSpace {
-    i64 count;
-    int k;
-    In<f64> vectors;
-    // Row r of vector c on an aggregate.
-    DEVICE f64 at(i32 aggregate, int r, int c) const { return vectors[c * count * k + static_cast<i64>(aggregate) * k + r]; }
-};
+#include "coarse_space.h"
 
 // The position of an aggregate among ascending columns, or -1.
 DEVICE i64 position_of(const In<i32> &columns, i64 begin, i64 end, i32 aggregate) {
@@ -43,10 +34,10 @@ KERNEL(energy_neighbours, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> t
     }
 }
 
-// The Gram matrix of the coarse near-null space on the aggregates of each row, as a block diagonal matrix. A thread has
-// an element.
-KERNEL(energy_gram, i64 rows, i64 count, i32 k, In<f64> vectors, In<i64> offsets, In<i32> columns, Out<i64> to_offsets, Out<i32> to_columns,
-       Out<f64> gram) {
+// The Gram matrix of the coarse near-null space on the aggregates of each row, or on those that are kept where there are
+// flags, as a block diagonal matrix. A thread has an element.
+KERNEL(energy_gram, i64 rows, i64 count, i32 k, In<f64> vectors, In<i64> offsets, In<i32> columns, In<i32> kept, Out<i64> to_offsets,
+       Out<i32> to_columns, Out<f64> gram) {
     const i64 index = global_index();
     const i64 row = index / (k * k);
     if (row >= rows) {
@@ -56,6 +47,9 @@ KERNEL(energy_gram, i64 rows, i64 count, i32 k, In<f64> vectors, In<i64> offsets
     const CoarseSpace space{count, k, vectors};
     f64 sum = 0;
     for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
+        if (kept.len > 0 && kept[b] == 0) {
+            continue;
+        }
         const i32 g = columns[b];
         for (int r = 0; r < k; ++r) {
             sum += times(space.at(g, r, e / k), space.at(g, r, e % k));

@@ -7,6 +7,7 @@ mod choice;
 mod compute;
 mod decide;
 mod level;
+mod near_null_space;
 mod scale;
 mod store;
 mod symbolic;
@@ -105,7 +106,7 @@ impl Builder<'_> {
     }
 
     /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
-    pub fn level_matrices<S: Components + Import>(&self, setup: &S) -> Result<Vec<LevelMatrices>> {
+    pub fn level_matrices<S: SetupOn<S>>(&self, setup: &S) -> Result<Vec<LevelMatrices>> {
         with_precision!(self.precision(), T => {
             let mut levels = Computing::<S, T>::new(self, setup, None)?;
             levels.compute_all(&mut Phases::default())?.iter().map(|level| level.fetch(setup)).collect()

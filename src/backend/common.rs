@@ -9,6 +9,9 @@ use crate::sparse::Grid;
 /// Largest number of rows in a block.
 pub const MAX_BLOCK: usize = 8;
 
+/// Longest row of a prolongator that is filtered, in blocks: each of them is compared with all others.
+pub(crate) const MAX_FILTERED: usize = 512;
+
 /// Units of the shares of couplings that have the sign of the diagonal, which are added as integers: their order does not matter.
 pub(crate) const SHARES: i64 = 1 << 20;
 

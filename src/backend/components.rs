@@ -88,7 +88,7 @@ pub(crate) struct Interpolated<S: Setup, T: Scalar> {
     /// The prolongator.
     pub p: S::Matrix<T>,
     /// The near-null space of the coarse level, where there is one and it was computed.
-    pub near_null_space: Option<S::NearNullSpace>,
+    pub near_null_space: Option<Arc<S::NearNullSpace>>,
     /// The largest eigenvalue of D^-1 A for the diagonal blocks D of A, and D^-1, where they were needed.
     pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
     /// Symbolic data for updates.

@@ -52,9 +52,23 @@ pub(crate) trait CoarseSet: Held {
 }
 
 /// Vectors that coarse levels must represent.
-pub(crate) trait NearNullVectors: Held {
+pub(crate) trait NearNullVectors<S: Setup>: Held + Sized {
     /// Number of vectors.
     fn count(&self) -> usize;
+    /// A copy of one of them.
+    fn vector(&self, setup: &S, i: usize) -> Result<S::Buffer<f64>>;
+    /// Other vectors for the same nodes.
+    fn with_vectors(&self, setup: &S, vectors: &[S::Buffer<f64>]) -> Result<Self>;
+    /// A prolongator from a level with this near-null space, without the smallest blocks of each row as long as `share` of
+    /// the norm of the row stays. The other blocks are corrected so that the row maps the near-null space to the same as
+    /// before. With the pattern of an earlier result, where there is one, the blocks of that stay.
+    fn filtered<T: Scalar>(
+        &self,
+        setup: &S,
+        p: &S::Matrix<T>,
+        share: f64,
+        pattern: Option<&S::Pattern>,
+    ) -> Result<S::Matrix<T>>;
 }
 
 /// Symbolic data of a step: they depend on patterns alone, and reduce the step for other values to its numeric phase.
@@ -251,7 +265,7 @@ pub(crate) trait Setup: Backend {
     /// Aggregates.
     type Aggregates: CoarseSet;
     /// A near-null space.
-    type NearNullSpace: NearNullVectors;
+    type NearNullSpace: NearNullVectors<Self>;
     /// Rows by colour.
     type Colouring;
     /// The function of each unknown of a level.

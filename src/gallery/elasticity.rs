@@ -70,13 +70,7 @@ pub fn elasticity_tet(n: usize, layers: Layers, clamped: bool) -> Result<Elastic
 }
 
 /// Assembles cubes, the corners of which are coupled at the given steps.
-fn elasticity(
-    elements: [usize; 3],
-    layers: Layers,
-    clamped: bool,
-    steps: &[Step],
-    cube: &Cube,
-) -> Result<Elasticity> {
+fn elasticity(elements: [usize; 3], layers: Layers, clamped: bool, steps: &[Step], cube: &Cube) -> Result<Elasticity> {
     // The first free node along x.
     let first = usize::from(clamped);
     let mut grid = [0; 3];

@@ -48,22 +48,30 @@ pub fn pattern(of: &[i32], count: usize, s: &Graph, block: Block) -> Result<Stru
 /// What P B_c = B asks of the blocks of a row.
 pub struct Constraint<'a> {
     /// The coarse near-null space.
-    space: &'a NearNullSpace,
+    pub space: &'a NearNullSpace,
     /// For each row the inverse of the Gram matrix of B_c on the aggregates of its pattern, where vectors that are
     /// dependent there are left out.
-    inverse: Vec<f64>,
+    pub inverse: Vec<f64>,
 }
 
 impl<'a> Constraint<'a> {
     /// For prolongators of this pattern.
     pub fn new(p: &Structure, space: &'a NearNullSpace) -> Result<Constraint<'a>> {
+        Constraint::of_kept(p, None, space)
+    }
+
+    /// The same with the blocks of the pattern that are kept alone.
+    pub fn of_kept(p: &Structure, kept: Option<&[i32]>, space: &'a NearNullSpace) -> Result<Constraint<'a>> {
         let k = space.count;
         let (offsets, columns) = p.own_arrays();
         let mut constraint = Constraint { space, inverse: Vec::new() };
         let mut gram = try_vec(p.rows * k * k, 0.0)?;
         par::for_each_row_mut(&mut gram, k * k, par::ROW_GRAIN, |start, piece| {
             for (i, gram) in (start..).zip(piece.chunks_exact_mut(k * k)) {
-                for g in &columns[offsets[i] as usize..offsets[i + 1] as usize] {
+                let row = offsets[i] as usize..offsets[i + 1] as usize;
+                for (g, _) in
+                    columns[row.clone()].iter().zip(row).filter(|(_, b)| kept.is_none_or(|kept| kept[*b] != 0))
+                {
                     for (e, sum) in gram.iter_mut().enumerate() {
                         for r in 0..k {
                             *sum += constraint.at(*g, r, e / k) * constraint.at(*g, r, e % k);
@@ -82,7 +90,7 @@ impl<'a> Constraint<'a> {
 
     /// Row `r` of vector `c` on an aggregate.
     #[inline(always)]
-    fn at(&self, aggregate: i32, r: usize, c: usize) -> f64 {
+    pub fn at(&self, aggregate: i32, r: usize, c: usize) -> f64 {
         let k = self.space.count;
         self.space.vectors[c * (self.space.vectors.len() / k) + aggregate as usize * k + r]
     }
@@ -244,7 +252,7 @@ impl<T: Scalar> Interpolation<Host, T> for EnergyMinimisation {
         let p = SharedCsr { structure, values: Arc::new(values) };
         Ok(Interpolated {
             p: p.into(),
-            near_null_space: Some(coarse_space),
+            near_null_space: Some(Arc::new(coarse_space)),
             largest_eigenvalue: Some((largest.clone(), inverse)),
             symbolic: Some(Arc::new(EnergySymbolic(largest))),
         })

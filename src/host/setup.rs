@@ -10,8 +10,8 @@ use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, 
 use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, Coarse, CoarseSet, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
-    SetupMatrix, StorageHint, Store, Stored,
+    By, Candidate, Coarse, CoarseSet, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix,
+    StorageHint, Store, Stored,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
@@ -59,18 +59,6 @@ impl Held for Aggregates {
 }
 
 impl CoarseSet for Aggregates {
-    fn count(&self) -> usize {
-        self.count
-    }
-}
-
-impl Held for NearNullSpace {
-    fn bytes(&self) -> usize {
-        size_of_val(self.vectors.as_slice())
-    }
-}
-
-impl NearNullVectors for NearNullSpace {
     fn count(&self) -> usize {
         self.count
     }

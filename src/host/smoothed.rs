@@ -225,7 +225,7 @@ struct SmoothedSymbolic<T> {
 struct NumericSmoothing<T> {
     symbolic: SmoothingSymbolic<T>,
     /// That of the coarse level, which follows from aggregates alone.
-    near_null_space: NearNullSpace,
+    near_null_space: Arc<NearNullSpace>,
 }
 
 impl<T: Scalar> InterpolationSymbolic<Host> for SmoothedSymbolic<T> {
@@ -249,17 +249,18 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let (p, near_null_space, numeric) = match input.pattern().map(HostPattern::rows) {
             None => {
                 let (p0, space) = tentative()?;
-                (step.smooth(&p0)?.into_shared(), space, None)
+                (step.smooth(&p0)?.into_shared(), Arc::new(space), None)
             }
             Some(pattern) => {
                 let numeric = match earlier.and_then(|earlier| earlier.numeric.clone()) {
                     Some(numeric) => numeric,
                     None => {
-                        let (p0, near_null_space) = tentative()?;
+                        let (p0, space) = tentative()?;
+                        let near_null_space = Arc::new(space);
                         Arc::new(NumericSmoothing { symbolic: step.symbolic(p0, pattern)?, near_null_space })
                     }
                 };
-                (step.numeric(&numeric.symbolic, pattern)?, numeric.near_null_space.try_clone()?, Some(numeric))
+                (step.numeric(&numeric.symbolic, pattern)?, Arc::clone(&numeric.near_null_space), Some(numeric))
             }
         };
         let largest = step.largest().clone();

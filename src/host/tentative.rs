@@ -10,6 +10,7 @@ use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, NearNullSpace};
+use std::sync::Arc;
 
 /// Aggregates that one task handles.
 const PIECE: usize = 256;
@@ -196,7 +197,7 @@ impl<T: Scalar> Interpolation<Host, T> for PlainAggregation {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
         let (aggregates, space) = input.aggregates("tentative")?;
         let (p, coarse) = prolongator(&aggregates.of, aggregates.count, space)?;
-        Ok(Interpolated { near_null_space: Some(coarse), ..Interpolated::alone(p.into_shared().into()) })
+        Ok(Interpolated { near_null_space: Some(Arc::new(coarse)), ..Interpolated::alone(p.into_shared().into()) })
     }
 }
 

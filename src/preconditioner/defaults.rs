@@ -27,7 +27,7 @@ pub(crate) const SAME_SIGN: RangeInclusive<f64> = 0.2..=0.75;
 /// The threshold of the symmetric measure for blocks, and the share of couplings below which prolongators of least energy, whose pattern
 /// is that of strong couplings, take fewer entries and iterations than smoothed ones.
 const THETA_OF_BLOCKS: f64 = 0.04;
-const FEW_STRONG: f64 = 0.6;
+const FEW_STRONG: f64 = 0.74;
 
 /// Options of the components of AMG. Who sets one of them chooses among classical components, as `auto` then says.
 const COMPONENTS: &[&str] =
@@ -102,6 +102,8 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
         && !(has_space && coarsening != "mis2")
         && effective.int("amg.functions") < 2
         && effective.int("amg.coarsening.aggressive_levels") == 0
+        && effective.real("amg.interpolation.kept_norm") == 1.0
+        && effective.int("amg.near_null_space.steps") == 0
         && [("pmis", "extended_i"), ("mis2", "smoothed")].contains(&(&*coarsening, &*interpolation))
         && ["l1_jacobi", "jacobi", "chebyshev"].contains(&&*smoother)
         && !plan.is_undecided()
@@ -284,7 +286,8 @@ mod tests {
         for device in ["host:1", "sim"] {
             let cases = [
                 ("elasticity:3", "auto", "100 % of the couplings are strong"),
-                ("elasticity_jittered:4", "auto", "a near-null space was given"),
+                ("elasticity_jittered:4:layers=1", "auto", "a near-null space was given"),
+                ("elasticity_jittered:4:layers=4", "energy", "least energy"),
                 ("elasticity_jittered:4:height=0.05", "energy", "least energy"),
                 ("lshape:2:order=6", "auto", "have the sign of the diagonal"),
             ];

@@ -1,6 +1,6 @@
 //! Near-null-space vectors, for which A v is almost zero. Coarse levels must represent them exactly.
 
-use crate::error::{Result, fail, try_copy, try_extend, try_vec};
+use crate::error::{Result, fail, try_extend, try_vec};
 
 /// Vectors over all rows, with the number of consecutive rows that belong to one node.
 #[derive(Debug, PartialEq)]
@@ -15,12 +15,6 @@ pub struct NearNullSpace {
 }
 
 impl NearNullSpace {
-    /// A copy.
-    pub fn try_clone(&self) -> Result<NearNullSpace> {
-        let NearNullSpace { dofs_per_node, count, ref vectors } = *self;
-        Ok(NearNullSpace { dofs_per_node, count, vectors: try_copy(vectors)? })
-    }
-
     /// Vectors given by a caller.
     pub fn from_vectors(rows: usize, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<NearNullSpace> {
         if !(1..=8).contains(&count) {

@@ -81,17 +81,54 @@ fn conjugate_gradients_are_chosen_and_blocks_are_taken() {
     }
 }
 
+/// Prolongators that both smoothers are tried with.
+const PROLONGATORS: &[(Options<'static>, usize)] = &[
+    (&[("amg.interpolation.type", "tentative")], 23),
+    (&[("amg.interpolation.type", "smoothed")], 14),
+    (&[("amg.interpolation.type", "smoothed"), ("amg.interpolation.kept_norm", "0.95")], 16),
+    (&[("amg.interpolation.type", "energy")], 14),
+    (&[("amg.interpolation.type", "energy"), ("amg.interpolation.kept_norm", "0.95")], 16),
+    (&[("amg.interpolation.type", "energy"), ("amg.near_null_space.steps", "1")], 14),
+];
+
 /// Levels of 3 x 3 and 6 x 6 blocks.
 #[test]
 fn smoothers_of_block_levels_take_as_many_iterations_on_gpus_as_on_the_host() {
-    let matrix = problem("elasticity:7");
-    for (case, smoother) in ["fsai", "chebyshev_fsai"].into_iter().enumerate() {
-        let options = [("amg.smoother.type", smoother), ("amg.coarsest.max_rows", "40")];
-        let on_host = iterations("host:2", &matrix, &options);
-        assert!(on_host < 20, "{smoother}: {on_host}");
-        for device in rotating_devices(case) {
-            let on_device = iterations(device, &matrix, &options);
-            assert!(on_device.abs_diff(on_host) <= 1, "{smoother} on {device}: {on_device} and {on_host}");
+    let matrix = problem("elasticity:5");
+    for (case, (prolongator, most)) in PROLONGATORS.iter().enumerate() {
+        for (which, smoother) in ["fsai", "chebyshev_fsai"].into_iter().enumerate() {
+            let common = [("amg.smoother.type", smoother), ("amg.coarsest.max_rows", "40")];
+            let options = [&common[..], prolongator].concat();
+            let on_host = iterations("host:2", &matrix, &options);
+            assert!(on_host <= *most, "{options:?}: {on_host}");
+            for device in rotating_devices(case + which) {
+                let on_device = iterations(device, &matrix, &options);
+                assert!(on_device.abs_diff(on_host) <= 1, "{options:?} on {device}: {on_device} and {on_host}");
+            }
+        }
+    }
+}
+
+/// A filter that leaves no entry beside the diagonal, and memory for less than the factor.
+#[test]
+fn an_empty_pattern_is_the_diagonal_and_too_little_memory_has_a_sentence() {
+    let matrix = problem("poisson7:8");
+    let n = matrix.rows();
+    for device in std::iter::once("host:1").chain(devices()) {
+        let context = Context::new(device).unwrap();
+        let nothing = config(&[("fsai.pattern", "static"), ("fsai.pre_filter", "1")]);
+        let mut fsai = Fsai::setup(&context, &matrix, &nothing).unwrap();
+        let x = apply(&mut fsai, n);
+        let b = right_hand_side(n);
+        assert!(x.iter().zip(&b).all(|(x, b)| (x - b / 6.0).abs() < 1e-12), "{device}");
+        drop(fsai);
+        if let Some(gpu) = context.gpu() {
+            gpu.set_memory_limit(Some(gpu.memory().used + 20_000));
+            let error = Fsai::setup(&context, &matrix, &Config::new()).err().unwrap();
+            assert_eq!(error.status, Status::OutOfMemory, "{device}: {error}");
+            assert!(error.message.contains("bytes") || error.message.contains("MiB"), "{device}: {error}");
+            gpu.set_memory_limit(None);
+            assert!(Fsai::setup(&context, &matrix, &Config::new()).is_ok(), "{device}");
         }
     }
 }

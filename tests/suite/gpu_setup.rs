@@ -38,7 +38,7 @@ pub const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "energy"), ("amg.smoother.type", "chebyshev")],
-    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi")],
+    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi"), ("amg.interpolation.kept_norm", "0.95")],
     &[
         ("amg.coarsening.type", "mis2"),
         ("amg.interpolation.type", "tentative"),

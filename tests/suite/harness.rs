@@ -178,6 +178,8 @@ const MEASURED: &[Measured] = &[
     ("pmis", "classical_modified", &[], [(24, 1.88), (21, 2.24)]),
     ("pmis", "direct", &[], [(27, 1.90), (21, 2.26)]),
     ("mis2", "smoothed", &[], [(26, 1.33), (20, 1.46)]),
+    ("mis2", "smoothed", &[("amg.interpolation.kept_norm", "0.9")], [(36, 1.25), (28, 1.27)]),
+    ("mis2", "smoothed", &[("amg.near_null_space.steps", "3")], [(28, 1.33), (22, 1.47)]),
     ("mis2", "tentative", &[], [(47, 1.21), (38, 1.19)]),
     ("pairwise", "smoothed", &[("amg.coarsening.pairwise.size", "4")], [(20, 1.90), (16, 3.86)]),
     ("pairwise", "smoothed", &[], [(33, 1.23), (20, 1.66)]),

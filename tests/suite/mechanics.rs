@@ -41,6 +41,61 @@ fn least_energy_takes_fewer_iterations_and_entries_than_smoothing_in_flat_elemen
     assert!(energy < smoothed && entries < 0.85 * more, "{energy} {entries:.2}, smoothed {smoothed} {more:.2}");
 }
 
+/// Flat elements: most blocks of a smoothed prolongator are small.
+#[test]
+fn filtered_prolongators_have_fewer_entries_and_take_hardly_more_iterations() {
+    let matrix = problem("elasticity_jittered:10:height=0.05").unwrap();
+    let mut filtered = config("smoothed", "chebyshev");
+    let (whole, more) = solve(&matrix, &filtered).unwrap();
+    filtered.set_str("amg.interpolation.kept_norm", "0.99").unwrap();
+    let (iterations, entries) = solve(&matrix, &filtered).unwrap();
+    assert!(
+        entries < 0.8 * more && iterations <= whole * 23 / 20,
+        "{iterations} {entries:.2}; whole {whole} {more:.2}"
+    );
+}
+
+/// Without coordinates aggregation keeps the constants of each direction; six vectors from nothing do better.
+#[test]
+fn a_near_null_space_is_made_from_random_vectors() {
+    let matrix = problem("elasticity:7").unwrap();
+    matrix.remove_near_null_space();
+    let mut options = config("smoothed", "chebyshev");
+    let (constants, _) = solve(&matrix, &options).unwrap();
+    options.set_str("amg.near_null_space.steps", "20").unwrap();
+    options.set_str("amg.near_null_space.random", "6").unwrap();
+    let (iterations, _) = solve(&matrix, &options).unwrap();
+    assert!(iterations * 3 <= constants * 2, "{iterations} in place of {constants}");
+
+    // An update keeps the vectors, so that equal values give the same solution to the bit.
+    let mut solver = Solver::new(&Context::new("host:2").unwrap(), &options);
+    solver.setup(Some(&matrix)).unwrap();
+    let b = gallery::random_vector(matrix.rows()).unwrap();
+    let (mut before, mut after) = (vec![0.0; b.len()], vec![0.0; b.len()]);
+    solver.solve(&b, &mut before, Guess::Zero).unwrap();
+    solver.update().unwrap();
+    solver.solve(&b, &mut after, Guess::Zero).unwrap();
+    assert!(before == after);
+}
+
+#[test]
+fn options_of_the_near_null_space_and_of_filtering_are_refused_where_they_do_nothing() {
+    let matrix = problem("poisson5:12").unwrap();
+    let context = Context::new("host:1").unwrap();
+    for (key, value, coarsening, sentence) in [
+        ("amg.near_null_space.steps", "3", "pmis", "amg.coarsening.type \"pmis\" uses no near-null space"),
+        ("amg.near_null_space.random", "3", "mis2", "set amg.near_null_space.steps"),
+        ("amg.interpolation.kept_norm", "0.9", "pmis", "\"extended_i\" does not interpolate from aggregates"),
+    ] {
+        let mut options = Config::new();
+        options.set_str(key, value).unwrap();
+        options.set_str("amg.coarsening.type", coarsening).unwrap();
+        let error = Solver::new(&context, &options).setup(Some(&matrix)).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(sentence), "{}", error.message);
+    }
+}
+
 const HARD: &[&str] = &[
     "elasticity_jittered:12",
     "elasticity_jittered:12:contrast=1e6,layers=12",
@@ -91,6 +146,49 @@ fn every_smoother_and_prolongator_side_by_side() {
             let complexity = found.iter().flatten().next().map_or(0.0, |found| found.1);
             println!("| {name} | {interpolation} | {complexity:.2} | {} |", written.join(" | "));
             assert!(deep || found.iter().all(Option::is_some), "{name} {interpolation}: {written:?}");
+        }
+    }
+}
+
+/// The second table of the page: options that are off, with `chebyshev`. `given` is the near-null space of the problem.
+#[test]
+fn options_that_are_off_side_by_side() {
+    const KEPT: &str = "amg.interpolation.kept_norm";
+    const STEPS: &str = "amg.near_null_space.steps";
+    type Set = (&'static str, &'static str, &'static [(&'static str, &'static str)], bool);
+    let sets: &[Set] = &[
+        ("smoothed", "smoothed", &[], true),
+        ("smoothed, 0.99", "smoothed", &[(KEPT, "0.99")], true),
+        ("smoothed, 0.95", "smoothed", &[(KEPT, "0.95")], true),
+        ("energy", "energy", &[], true),
+        ("energy, 0.99", "energy", &[(KEPT, "0.99")], true),
+        ("energy, 2 steps", "energy", &[(STEPS, "2")], true),
+        ("energy, 5 steps", "energy", &[(STEPS, "5")], true),
+        ("energy, constants", "energy", &[], false),
+        ("energy, 3 random vectors, 10 steps", "energy", &[(STEPS, "10"), ("amg.near_null_space.random", "3")], false),
+        ("energy, 6 random vectors, 20 steps", "energy", &[(STEPS, "20"), ("amg.near_null_space.random", "6")], false),
+    ];
+    let deep = std::env::var_os("TERRACE_DEEP").is_some();
+    let all = [
+        "elasticity:14",
+        "elasticity_jittered:14",
+        "elasticity_jittered:14:nu=0.49",
+        "elasticity_jittered:12:height=0.05",
+        "bcsstk14",
+        "bcsstk16",
+    ];
+    for name in if deep { &all[..] } else { &["elasticity_jittered:5"] } {
+        let Some(matrix) = problem(name) else { continue };
+        for (what, interpolation, options, given) in sets {
+            if !given {
+                matrix.remove_near_null_space();
+            }
+            let mut config = config(interpolation, "chebyshev");
+            options.iter().for_each(|(key, value)| config.set_str(key, value).unwrap());
+            let found = solve(&matrix, &config);
+            let written = found.map_or("-".to_string(), |(iterations, entries)| format!("{iterations} ({entries:.2})"));
+            println!("| {name} | {what} | {written} |");
+            assert!(deep || found.is_some(), "{name} {what}");
         }
     }
 }

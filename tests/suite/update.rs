@@ -20,7 +20,7 @@ const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "hmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "tentative"), ("amg.smoother.type", "l1_jacobi")],
-    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "l1_jacobi")],
+    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "l1_jacobi"), ("amg.interpolation.kept_norm", "0.95")],
     &[("amg.coarsening.type", "pmis"), ("amg.update.interpolation", "keep"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.update.interpolation", "keep"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "pmis"), ("precision.matrix", "f16"), ("precision.vector", "f32")],

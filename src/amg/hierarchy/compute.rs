@@ -6,11 +6,10 @@ use super::level::ComputedLevel;
 use super::store::Levels;
 use super::symbolic::{Formats, LevelSymbolic, TransferSymbolic};
 use super::transfer::{Begin, Transfers};
-use super::{Builder, check_square};
+use super::{Builder, SetupOn, check_square};
 use crate::backend::components::Spectrum;
 use crate::backend::setup::{Coarse, Setup, SetupMatrix};
 use crate::backend::spectrum::Largest;
-use crate::components::Components;
 use crate::context::LogLevel;
 use crate::error::Result;
 use crate::matrix::Import;
@@ -31,6 +30,8 @@ pub(super) struct Computing<'a, S: Setup, T: Scalar> {
     next: Option<S::Matrix<T>>,
     /// Where scalar rows of the finest matrix were put together to nodes.
     nodes: Option<S::Nodes>,
+    /// The near-null space of the finest level where it was improved, for updates.
+    improved: Option<Arc<S::NearNullSpace>>,
     space: Option<Arc<S::NearNullSpace>>,
     /// Of the next level, where there are several.
     functions: Option<Arc<S::Functions>>,
@@ -74,7 +75,7 @@ struct Rest<S: Setup> {
     transfers: TransferSymbolic<S>,
 }
 
-impl<S: Components + Import, T: Scalar> Levels<S, T> for Computing<'_, S, T> {
+impl<S: SetupOn<S>, T: Scalar> Levels<S, T> for Computing<'_, S, T> {
     fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut ComputedLevel<S, T>> {
         while self.levels.len() <= i {
             self.compute_next(phases)?;
@@ -83,7 +84,7 @@ impl<S: Components + Import, T: Scalar> Levels<S, T> for Computing<'_, S, T> {
     }
 }
 
-impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
+impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
     pub fn new(
         builder: &'a Builder<'a>,
         setup: &'a S,
@@ -92,12 +93,18 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         check_square("AMG", builder.matrix)?;
         builder.check_interpolation()?;
         builder.check_smoother()?;
+        builder.check_near_null_space()?;
         let updating = symbolic.is_some();
         let symbolic = symbolic.unwrap_or_default();
         let checks = Arc::new(Mutex::new(setup.checks()));
         let (a, nodes) =
             builder.finest_matrix::<S, T>(setup, symbolic.first().and_then(|level| level.nodes.as_ref()))?;
-        let space = builder.finest_near_null_space(setup, &a)?;
+        let kept = symbolic.first().and_then(|level| level.space.clone());
+        let improved = builder.config.int("amg.near_null_space.steps") > 0;
+        let space = match kept {
+            Some(space) => Some(space),
+            None => builder.finest_near_null_space(setup, &a)?,
+        };
         let functions = match (builder.function_count()?, &builder.functions) {
             (1, _) => None,
             (_, Some(given)) => Some(Arc::new(setup.given_functions(&given.of)?)),
@@ -110,6 +117,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
             earlier: symbolic.into_iter(),
             next: Some(a),
             nodes,
+            improved: space.clone().filter(|_| improved),
             space,
             functions,
             checks,
@@ -220,7 +228,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         })?;
         let next_space = match (next_space, &rechecked) {
             (None, Some(rechecked)) => rechecked.next_space.clone(),
-            (next_space, _) => next_space.map(Arc::new),
+            (next_space, _) => next_space,
         };
         self.functions = match (&self.functions, &choice) {
             (Some(functions), Some(choice)) => Some(Arc::new(self.coarse_functions(functions, choice)?)),
@@ -256,6 +264,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         let Rest { rechecked, largest_eigenvalue, within, transfers } = rest;
         self.symbolic.push(LevelSymbolic {
             nodes: self.nodes.take(),
+            space: self.improved.take(),
             transfers,
             coarse: coarse.pattern(),
             product,
@@ -309,20 +318,5 @@ impl Builder<'_> {
     /// The caller's matrix in the form of set-up, with values stored as `N`.
     pub(super) fn import<S: Import, N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
         setup.import::<N>(self.matrix, self.is_structured())
-    }
-
-    /// The near-null space for aggregation: the caller's vectors or constants; none for other coarsenings.
-    fn finest_near_null_space<S: Import, T: Scalar>(
-        &self,
-        setup: &S,
-        a: &S::Matrix<T>,
-    ) -> Result<Option<Arc<S::NearNullSpace>>> {
-        if !self.coarsening().uses_near_null_space {
-            return Ok(None);
-        }
-        Ok(Some(match &self.near_null_space {
-            Some(space) => setup.import_near_null_space(self.matrix, space)?,
-            None => Arc::new(setup.constants(a.scalar_rows(), a.block().rows)?),
-        }))
     }
 }

@@ -28,6 +28,8 @@ impl<S: Setup> SetupData for HierarchySymbolic<S> {
 pub(super) struct LevelSymbolic<S: Setup> {
     /// Of the finest matrix where its scalar rows were put together to nodes; none on other levels.
     pub nodes: Option<S::Nodes>,
+    /// The near-null space of the finest level where it was improved; none on other levels.
+    pub space: Option<Arc<S::NearNullSpace>>,
     pub transfers: TransferSymbolic<S>,
     /// The pattern of the coarse matrix.
     pub coarse: S::Pattern,
@@ -46,6 +48,7 @@ impl<S: Setup> Clone for LevelSymbolic<S> {
     fn clone(&self) -> Self {
         LevelSymbolic {
             nodes: self.nodes.clone(),
+            space: self.space.clone(),
             transfers: self.transfers.clone(),
             coarse: self.coarse.clone(),
             product: self.product.clone(),
@@ -67,6 +70,7 @@ impl<S: Setup> LevelSymbolic<S> {
         let symbolic = [self.nodes.as_ref().map(Symbolic::bytes), self.within.as_ref().map(Symbolic::bytes)];
         let functions = self.functions.as_ref().map_or(0, |functions| functions.bytes());
         self.transfers.bytes()
+            + self.space.as_ref().map_or(0, |space| space.bytes())
             + rechecked
             + symbolic.into_iter().flatten().sum::<usize>()
             + functions
@@ -86,6 +90,8 @@ pub(super) enum TransferSymbolic<S: Setup> {
         /// Found in the first update.
         transposition: Option<S::Transposition>,
         interpolation: Option<Arc<dyn InterpolationSymbolic<S>>>,
+        /// Where the prolongator is filtered.
+        filtered: Option<Filtered<S>>,
     },
     /// As they are: a [`TransferPair`] in the precision of set-up.
     Constant(Arc<dyn SetupData>),
@@ -94,15 +100,32 @@ pub(super) enum TransferSymbolic<S: Setup> {
 impl<S: Setup> Clone for TransferSymbolic<S> {
     fn clone(&self) -> Self {
         match self {
-            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation } => TransferSymbolic::Numeric {
-                choice: choice.clone(),
-                p: p.clone(),
-                r: r.clone(),
-                transposition: transposition.clone(),
-                interpolation: interpolation.clone(),
-            },
+            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation, filtered } => {
+                TransferSymbolic::Numeric {
+                    choice: choice.clone(),
+                    p: p.clone(),
+                    r: r.clone(),
+                    transposition: transposition.clone(),
+                    interpolation: interpolation.clone(),
+                    filtered: filtered.clone(),
+                }
+            }
             TransferSymbolic::Constant(pair) => TransferSymbolic::Constant(Arc::clone(pair)),
         }
+    }
+}
+
+/// What a prolongator is filtered by in updates.
+pub(super) struct Filtered<S: Setup> {
+    /// The pattern before.
+    pub whole: S::Pattern,
+    /// The near-null space of the next level.
+    pub space: Arc<S::NearNullSpace>,
+}
+
+impl<S: Setup> Clone for Filtered<S> {
+    fn clone(&self) -> Self {
+        Filtered { whole: self.whole.clone(), space: Arc::clone(&self.space) }
     }
 }
 
@@ -147,10 +170,11 @@ impl<S: Setup> TransferSymbolic<S> {
 
     fn bytes(&self) -> usize {
         match self {
-            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation } => {
+            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation, filtered } => {
+                let filtered = filtered.as_ref().map_or(0, |filtered| filtered.whole.bytes(1) + filtered.space.bytes());
                 let transposition = transposition.as_ref().map_or(0, Symbolic::bytes);
                 let interpolation = interpolation.as_ref().map_or(0, |symbolic| symbolic.bytes());
-                choice.bytes() + p.bytes(1) + r.bytes(1) + transposition + interpolation
+                choice.bytes() + p.bytes(1) + r.bytes(1) + transposition + interpolation + filtered
             }
             TransferSymbolic::Constant(pair) => pair.bytes(),
         }

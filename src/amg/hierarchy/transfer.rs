@@ -2,9 +2,11 @@
 
 use super::choice::Choice;
 use super::compute::Step;
-use super::symbolic::{TransferPair, TransferSymbolic};
+use super::symbolic::{Filtered, TransferPair, TransferSymbolic};
 use super::{Builder, STALLED};
-use crate::backend::components::{EarlierInterpolation, Interpolated, Interpolation, InterpolationInput};
+use crate::backend::components::{
+    EarlierInterpolation, Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic,
+};
 use crate::backend::parameters::Truncation;
 use crate::backend::setup::{Coarse, NearNullVectors, Setup, SetupMatrix};
 use crate::backend::spectrum::Largest;
@@ -29,12 +31,21 @@ pub(super) enum Begin<S: Setup> {
 pub(super) struct Transfers<S: Setup, T: Scalar> {
     pub p: S::Matrix<T>,
     pub r: S::Matrix<T>,
-    pub next_space: Option<S::NearNullSpace>,
+    pub next_space: Option<Arc<S::NearNullSpace>>,
     /// As in [`Interpolated`].
     pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
     /// Where it was made now.
     pub choice: Option<Choice<S>>,
     pub symbolic: TransferSymbolic<S>,
+}
+
+/// Symbolic data of transfers for an earlier matrix.
+struct Earlier<S: Setup> {
+    p: S::Pattern,
+    r: S::Pattern,
+    transposition: Option<S::Transposition>,
+    interpolation: Option<Arc<dyn InterpolationSymbolic<S>>>,
+    filtered: Option<Filtered<S>>,
 }
 
 impl Builder<'_> {
@@ -49,8 +60,8 @@ impl Builder<'_> {
     ) -> Result<Option<Transfers<S, T>>> {
         let (choice, earlier) = match begin {
             Begin::Earlier(TransferSymbolic::Constant(pair)) => return Ok(Some(constant(pair))),
-            Begin::Earlier(TransferSymbolic::Numeric { choice, p, r, transposition, interpolation }) => {
-                (choice, Some((p, r, transposition, interpolation)))
+            Begin::Earlier(TransferSymbolic::Numeric { choice, p, r, transposition, interpolation, filtered }) => {
+                (choice, Some(Earlier { p, r, transposition, interpolation, filtered }))
             }
             begin => {
                 let choice = match begin {
@@ -80,16 +91,18 @@ impl Builder<'_> {
             coarse: &choice.coarse,
             near_null_space: space,
             truncation: self.truncation(),
-            earlier: earlier
-                .as_ref()
-                .map(|(pattern, .., symbolic)| EarlierInterpolation { pattern, symbolic: symbolic.as_ref() }),
+            earlier: earlier.as_ref().map(|earlier| EarlierInterpolation {
+                pattern: earlier.filtered.as_ref().map_or(&earlier.p, |filtered| &filtered.whole),
+                symbolic: earlier.interpolation.as_ref(),
+            }),
         };
-        let (interpolated, r, transposition) = step.timed("interpolation", |step| {
+        let (interpolated, filtered, r, transposition) = step.timed("interpolation", |step| {
             let mut interpolated = interpolation.interpolate(&input)?;
             interpolated.p = step.setup.own_rows(interpolated.p)?;
+            let filtered = self.filter(step.setup, &mut interpolated, earlier.as_ref())?;
             let (r, transposition) = match &earlier {
                 None => (step.setup.transpose(&interpolated.p)?, None),
-                Some((_, pattern, transposition, _)) => {
+                Some(Earlier { r: pattern, transposition, .. }) => {
                     let symbolic = match transposition {
                         Some(symbolic) => symbolic.clone(),
                         None => step.setup.transpose_symbolic(&interpolated.p, pattern)?,
@@ -97,16 +110,36 @@ impl Builder<'_> {
                     (step.setup.transpose_numeric(&symbolic, &interpolated.p, pattern)?, Some(symbolic))
                 }
             };
-            Ok((interpolated, r, transposition))
+            Ok((interpolated, filtered, r, transposition))
         })?;
         let Interpolated { p, near_null_space: next_space, largest_eigenvalue, symbolic } = interpolated;
         let symbolic = if self.config.text("amg.update.interpolation") == "keep" {
             TransferSymbolic::Constant(Arc::new(TransferPair::<S, T> { p: p.clone(), r: r.clone() }))
         } else {
             let (p, r) = (p.pattern(), r.pattern());
-            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation: symbolic }
+            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation: symbolic, filtered }
         };
         Ok(Some(Transfers { p, r, next_space, largest_eigenvalue, choice: made, symbolic }))
+    }
+
+    /// Filters a prolongator where the options ask for it; returns what updates need for that.
+    fn filter<S: Setup, T: Scalar>(
+        &self,
+        setup: &S,
+        interpolated: &mut Interpolated<S, T>,
+        earlier: Option<&Earlier<S>>,
+    ) -> Result<Option<Filtered<S>>> {
+        let share = self.config.real("amg.interpolation.kept_norm");
+        let before = earlier.and_then(|earlier| Some((earlier.filtered.as_ref()?, &earlier.p)));
+        let (filtered, pattern) = match (before, &interpolated.near_null_space) {
+            (Some((filtered, pattern)), _) => (filtered.clone(), Some(pattern)),
+            (None, Some(space)) if share < 1.0 => {
+                (Filtered { whole: interpolated.p.pattern(), space: Arc::clone(space) }, None)
+            }
+            _ => return Ok(None),
+        };
+        interpolated.p = filtered.space.filtered(setup, &interpolated.p, share, pattern)?;
+        Ok(Some(filtered))
     }
 
     /// Whether coarsening stalls; this is logged.
@@ -155,6 +188,14 @@ impl Builder<'_> {
                 OptionValue,
                 "amg.interpolation.type \"{name}\" does not know structured grids; accepted with amg.coarsening.type \"grid\": \"black_box\", \
                  \"linear\" and \"constant\""
+            );
+        }
+        let share = self.config.real("amg.interpolation.kept_norm");
+        if share < 1.0 && (self.is_structured() || !self.interpolation().needs_aggregates) {
+            return fail!(
+                OptionValue,
+                "amg.interpolation.kept_norm is {share}, and amg.interpolation.type \"{name}\" does not interpolate from aggregates; use \
+                 \"smoothed\" or \"energy\" with it, or amg.interpolation.truncation"
             );
         }
         Ok(())

@@ -27,19 +27,26 @@ fn pattern(gpu: &Gpu, aggregates: &DeviceAggregates, s: &DeviceGraph, block: Blo
     Ok(DevicePattern { rows: s.rows, cols: aggregates.count, block, offsets, columns })
 }
 
-/// For each row the inverse of the Gram matrix of the coarse near-null space on the aggregates of its pattern.
-fn gram_inverse(gpu: &Gpu, p: &DevicePattern, space: &DeviceNearNullSpace) -> Result<Buffer<f64>> {
-    let k = space.count;
+/// For each row the inverse of the Gram matrix of the coarse near-null space on the aggregates of its pattern, or on those that
+/// are `kept`.
+pub(super) fn gram_inverse(
+    gpu: &Gpu,
+    p: &DevicePattern,
+    kept: Option<&Slice<i32>>,
+    space: &DeviceNearNullSpace,
+) -> Result<Buffer<f64>> {
+    let (k, kept) = (space.count, kept.map_or(View::NONE, Slice::view));
     let (offsets, columns) = (gpu.zeroed::<i64>(p.rows + 1)?, gpu.allocate::<i32>(p.rows)?);
     let values = gpu.allocate::<f64>(p.rows * k * k)?;
     let (of_p, columns_of_p, vectors) = (p.offsets.view(), p.columns.view(), space.vectors.view());
-    let arguments: [&dyn Argument; 9] = [
+    let arguments: [&dyn Argument; 10] = [
         &(p.rows as i64),
         &(p.cols as i64),
         &(k as i32),
         &vectors,
         &of_p,
         &columns_of_p,
+        &kept,
         &offsets.view(),
         &columns.view(),
         &values.view(),
@@ -69,7 +76,7 @@ fn minimise<T: Scalar>(
     let arguments: [&dyn Argument; 8] =
         [&rows, &((n * k) as i32), &of, &entries, &tentative, &offsets, &columns, &values.view()];
     gpu.launch(kernel("start")?, p.rows * 32, &arguments)?;
-    let gram = gram_inverse(gpu, p, space)?;
+    let gram = gram_inverse(gpu, p, None, space)?;
     let (product, multipliers) = (gpu.allocate::<T>(values.len())?, gpu.allocate::<f64>(p.rows * n * k)?);
     let (a_offsets, a_columns, a_values) = (a.offsets.view(), a.columns.view(), a.values.view());
     let (gram, inverse) = (gram.view(), inverse.view());
@@ -128,7 +135,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
         let values = minimise(gpu, (a, &inverse), (aggregates, &p0), &pattern, &coarse_space, &weights)?;
         Ok(Interpolated {
             p: pattern.with(values).into(),
-            near_null_space: Some(coarse_space),
+            near_null_space: Some(Arc::new(coarse_space)),
             largest_eigenvalue: Some((largest.clone(), inverse)),
             symbolic: Some(Arc::new(EnergySymbolic(largest))),
         })

@@ -425,7 +425,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
             }
             _ => {
                 let (tentative, next) = tentative::prolongator(gpu, aggregates, space)?;
-                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(next), None)
+                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(Arc::new(next)), None)
             }
         };
         let largest = step.largest().clone();

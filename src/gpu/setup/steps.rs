@@ -14,8 +14,8 @@ use super::{
 use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, FormatRequest, Held, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
-    StorageHint, Store, Stored, Symbolic, at_level,
+    By, Candidate, FormatRequest, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, StorageHint, Store, Stored,
+    Symbolic, at_level,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator};
@@ -58,18 +58,6 @@ impl Symbolic for Option<Arc<galerkin::GalerkinSymbolic>> {
 impl Held for DeviceGraph {
     fn bytes(&self) -> usize {
         DeviceGraph::bytes(self)
-    }
-}
-
-impl Held for DeviceNearNullSpace {
-    fn bytes(&self) -> usize {
-        self.vectors.owned_bytes()
-    }
-}
-
-impl NearNullVectors for DeviceNearNullSpace {
-    fn count(&self) -> usize {
-        self.count
     }
 }
 

@@ -194,7 +194,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for PlainAggregation {
         let (aggregates, space) = input.aggregates("tentative")?;
         let (p, next) = prolongator(input.setup, aggregates, space)?;
         let p = p.into_matrix(input.setup, aggregates)?;
-        Ok(Interpolated { near_null_space: Some(next), ..Interpolated::alone(p.into()) })
+        Ok(Interpolated { near_null_space: Some(Arc::new(next)), ..Interpolated::alone(p.into()) })
     }
 }
 
