@@ -8,6 +8,7 @@ mod device_stencil;
 mod device_storage;
 mod distributed;
 mod functions;
+mod grid_copy;
 mod import;
 mod near_null_space;
 mod operator;
@@ -381,6 +382,7 @@ impl Matrix {
     pub(crate) fn device_bytes(&self) -> usize {
         match &self.storage {
             MatrixStorage::Device(device) => device.bytes(),
+            MatrixStorage::DeviceStencil(device) => device.bytes(),
             _ => 0,
         }
     }

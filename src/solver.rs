@@ -1,5 +1,6 @@
 //! The solver: a Krylov method with its preconditioner.
 
+use crate::backend::common::Symmetry;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 mod direct;
 mod estimate;
 mod fallback;
+mod grid;
 mod over_ranks;
 mod parts;
 mod reorder;
@@ -30,6 +32,7 @@ mod user;
 
 use direct::Direct;
 use fallback::Fallback;
+use grid::GridCopy;
 use parts::Engine;
 use reorder::Order;
 use solves::Solves;
@@ -113,7 +116,9 @@ struct State {
     matrix: Option<Arc<Matrix>>,
     /// The order of its unknowns, and a copy in another one that is solved with instead.
     order: Option<Order>,
-    /// The matrix that is solved with instead of either: its values times a power of two, and the exponent.
+    /// A copy as a stencil that is solved with instead.
+    grid: Option<GridCopy>,
+    /// The matrix that is solved with instead of any of them: its values times a power of two, and the exponent.
     scaled: Option<(Arc<Matrix>, i32)>,
     inverse: Option<Inverse>,
     engine: BackendEngine,
@@ -262,12 +267,14 @@ impl Solver {
         if self.setup_direct(callers)? {
             return Ok(());
         }
-        let order = self.order(matrix)?;
+        let grid = self.grid_copy(matrix)?;
+        let order = if grid.is_some() { None } else { self.order(matrix)? };
         let reordered = order.as_ref().and_then(|order| order.copy.as_ref());
-        let matrix = reordered.map(|(matrix, _)| matrix).or(callers);
+        let copy = grid.as_ref().map(|grid| &grid.matrix).or(reordered.map(|(matrix, _)| matrix));
+        let matrix = copy.or(callers);
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(matrix);
-        self.effective = self.effective_config(matrix)?;
+        self.effective = self.effective_config(matrix, grid.as_ref().map(|grid| &grid.symmetry))?;
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = &other {
@@ -316,7 +323,8 @@ impl Solver {
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();
         let ranks = None;
-        self.state = Some(State { matrix, order, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
+        self.state =
+            Some(State { matrix, order, grid, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
         Ok(())
     }
 
@@ -331,11 +339,11 @@ impl Solver {
         named.unwrap_or(Precision::F64)
     }
 
-    /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open.
-    fn effective_config(&self, matrix: Option<&Arc<Matrix>>) -> Result<Config> {
+    /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open. Its symmetry may be known.
+    fn effective_config(&self, matrix: Option<&Arc<Matrix>>, known: Option<&Symmetry>) -> Result<Config> {
         let is_open = self.operator.is_none() && self.config.choice("solver.type").is_none();
         let Some(matrix) = matrix.filter(|_| is_open) else { return Ok(self.config.clone()) };
-        let symmetry = matrix.symmetry(&self.context)?;
+        let symmetry = known.cloned().map_or_else(|| matrix.symmetry(&self.context), Ok)?;
         if !symmetry.is_symmetric_in(matrix.precision()) {
             self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES with Gauss-Seidel".to_string());
             return nonsymmetric(matrix, &self.config);
@@ -384,7 +392,7 @@ impl Solver {
         }
         let changes = state.matrix.as_ref().map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-        let checked = match (&state.matrix, state.reordered()) {
+        let checked = match (&state.matrix, state.copy()) {
             // Rows of the caller's are named where values are wrong.
             (Some(callers), Some(_)) => callers.recheck_values(&self.context),
             _ => Ok(()),
@@ -420,7 +428,8 @@ impl Solver {
             return Ok(state.matrix.clone());
         };
         self.update_order(state)?;
-        let matrix = state.reordered().map_or(callers, |(copy, _)| Arc::clone(copy));
+        self.update_grid_copy(state)?;
+        let matrix = state.copy().map_or(callers, Arc::clone);
         match &state.scaled {
             Some((scaled, k)) => {
                 scaled.update_times_power(&matrix, *k)?;
@@ -536,6 +545,11 @@ impl Solver {
             report.setup.add("reorder", order.report.seconds);
             report.setup.add("total", order.report.seconds);
             report.reordering = Some(order.report.clone());
+        }
+        if let Some(grid) = &state.grid {
+            report.setup.add("grid", grid.seconds);
+            report.setup.add("total", grid.seconds);
+            report.setup_choice = grid.choice();
         }
         report.ranks = state.ranks.clone();
         report.solve = self.phases.clone();

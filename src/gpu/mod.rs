@@ -40,6 +40,7 @@ mod sim;
 mod staging;
 mod stencil;
 mod stencil_import;
+mod stencil_of_rows;
 mod stencil_sweep;
 mod storage_factory;
 mod to_scalar;

@@ -242,6 +242,16 @@ impl<S: Number> DeviceStencil<S> {
         Ok(DeviceStencil::new(pattern, pitch, Arc::new(values)))
     }
 
+    /// A stencil whose values are yet to be written; padding of lines is zero.
+    pub fn unset(gpu: &Gpu, pattern: Arc<Stencil>) -> Result<DeviceStencil<S>> {
+        let pitch = pitch(&pattern);
+        if pitch != pattern.grid.dims[0] {
+            return DeviceStencil::zeroed(gpu, pattern);
+        }
+        let values = gpu.allocate::<S>(pattern.entries())?;
+        Ok(DeviceStencil::new(pattern, pitch, Arc::new(values)))
+    }
+
     /// As kernels take it.
     pub(super) fn shape(&self) -> StencilShape {
         StencilShape::new(&self.pattern, self.pitch)

@@ -102,7 +102,7 @@ pub(super) struct DeviceStencilStorage {
 }
 
 impl DeviceStencilStorage {
-    fn new(gpu: &Gpu, matrix: DeviceStencilMatrix) -> DeviceStencilStorage {
+    pub(super) fn new(gpu: &Gpu, matrix: DeviceStencilMatrix) -> DeviceStencilStorage {
         let pattern = with_stencil!(&matrix, a => Arc::clone(&a.pattern));
         DeviceStencilStorage { gpu: gpu.clone(), pattern, matrix: RwLock::new(matrix), copy: Mutex::new(None) }
     }
@@ -127,6 +127,12 @@ impl DeviceStencilStorage {
     /// Whether the values are in the caller's memory.
     pub(super) fn is_borrowed(&self) -> bool {
         lock(self.matrix.read()).is_borrowed()
+    }
+
+    /// Bytes of its values that the library holds.
+    pub(super) fn bytes(&self) -> usize {
+        let matrix = lock(self.matrix.read()).clone();
+        with_stencil!(&matrix, a => a.values.owned_bytes())
     }
 
     /// Where the caller's values are.
@@ -177,7 +183,7 @@ impl DeviceStencilStorage {
     }
 
     /// Uses another matrix from here on, which was checked.
-    fn replace(&self, matrix: DeviceStencilMatrix) {
+    pub(super) fn replace(&self, matrix: DeviceStencilMatrix) {
         *lock(self.matrix.write()) = matrix;
         *lock(self.copy.lock()) = None;
     }

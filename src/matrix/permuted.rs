@@ -62,7 +62,7 @@ fn common(a: usize, b: usize) -> usize {
 }
 
 /// The GPU on which a context computes.
-fn gpu_of(context: &Context) -> Option<&Gpu> {
+pub(super) fn gpu_of(context: &Context) -> Option<&Gpu> {
     context.gpu().filter(|_| gpu::IS_BUILT)
 }
 

@@ -8,7 +8,7 @@ use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
 use crate::matrix::Matrix;
 use crate::scalar::Precision;
-use crate::sparse::Block;
+use crate::sparse::{Block, Stencil};
 use std::ops::RangeInclusive;
 
 /// Couplings are compared by this threshold, the default of classical strength.
@@ -38,6 +38,31 @@ const CG: &[&str] = &["auto", "cg", "fcg"];
 
 /// Of these, the ones that allow a preconditioner to be rounded differently in each application.
 const FLEXIBLE_CG: &[&str] = &["auto", "fcg"];
+
+/// Multigrid on the grid that rows show pays from this many rows on.
+const FEWEST_ON_GRID: usize = 1 << 13;
+
+/// The stencils that the rows of a matrix may be those of, where nothing is said about grids and components and multigrid on a grid suits it as
+/// well as aggregation: a scalar symmetric matrix whose couplings are all strong. Symmetry is left to the caller.
+pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<Stencil>> {
+    let is_open = CG.contains(&&*config.text("solver.type"))
+        && config.text("amg.type") == "auto"
+        && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_plain = matrix.block() == Block::SCALAR
+        && matrix.rows() == matrix.cols()
+        && matrix.rows() >= FEWEST_ON_GRID
+        && matrix.stencil().is_none()
+        && matrix.near_null_space().is_none()
+        && matrix.functions().is_none();
+    if !is_open || !is_plain {
+        return Ok(Vec::new());
+    }
+    let stencils = matrix.stencils_of_sample(context)?;
+    if stencils.is_empty() || !matrix.has_uniform_couplings(context, THETA)? {
+        return Ok(Vec::new());
+    }
+    Ok(stencils)
+}
 
 /// Whether the hierarchy is multigrid on a structured grid; an error where the options ask for it and the matrix has no grid, or contradict
 /// each other.

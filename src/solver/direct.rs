@@ -316,6 +316,7 @@ impl Solver {
         self.state = Some(State {
             matrix,
             order: None,
+            grid: None,
             scaled,
             inverse,
             engine,

@@ -1,6 +1,7 @@
 //! Estimate of the memory of a solver: of its hierarchy, its Krylov vectors and, on request, of what updates store.
 
 use super::direct::{Direct, HISTORY};
+use super::grid::GridCopy;
 use super::solves::Solves;
 use super::{Guess, Solver};
 use crate::config::Config;
@@ -36,8 +37,14 @@ impl Solver {
         if is_named || whole.lacks_diagonal(matrix)? {
             return whole.direct_bytes(matrix);
         }
+        if let Some(GridCopy { matrix: copy, .. }) = whole.grid_copy(Some(matrix))? {
+            // The caller's matrix is held beside it on the host, and the copy beside the caller's on a GPU.
+            let (structure, values) = matrix.owned_bytes();
+            let beside = if context.gpu().is_some() { copy.device_bytes() } else { structure + values };
+            return Ok(Solver::estimate(context, &copy, config, updates, rows)? + beside);
+        }
         // The method itself stays open: it depends on the levels.
-        let mut chosen = whole.effective_config(Some(matrix))?;
+        let mut chosen = whole.effective_config(Some(matrix), None)?;
         chosen.set_str("solver.type", &config.text("solver.type"))?;
         let copy = whole.copy_bytes(matrix)?;
         let sampled =

@@ -170,6 +170,7 @@ impl Solver {
         };
         Ok(State {
             order: None,
+            grid: None,
             matrix: Some(Arc::clone(matrix)),
             scaled: None,
             inverse,

@@ -287,14 +287,15 @@ impl Solver {
     /// Bytes of the matrix beside those that the report of the hierarchy counts.
     pub(super) fn matrix_bytes(&self, state: &State, report: &Report) -> usize {
         let Some(callers) = &state.matrix else { return 0 };
-        let order = state.order.as_ref().map_or(0, Order::bytes);
+        let grid = state.grid.as_ref().map_or(0, |grid| grid.matrix.device_bytes());
+        let order = grid + state.order.as_ref().map_or(0, Order::bytes);
         match &state.engine {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => 0,
             BackendEngine::Gpu(Engine::F64(parts), _) => order + self.operator_bytes(parts, state.inverse.as_ref()),
             BackendEngine::Gpu(Engine::F32(parts), _) => order + self.operator_bytes(parts, state.inverse.as_ref()),
             BackendEngine::Host(_) | BackendEngine::Direct(_) => {
-                let matrix = state.reordered().map_or(callers, |(copy, _)| copy);
-                // The caller's matrix, beside a copy of it in another order.
+                let matrix = state.copy().unwrap_or(callers);
+                // The caller's matrix, beside a copy of it in another order or as a stencil.
                 let (structure, values) = callers.owned_bytes();
                 let order = if Arc::ptr_eq(matrix, callers) { 0 } else { order + structure + values };
                 let (structure, values) = matrix.owned_bytes();

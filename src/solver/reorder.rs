@@ -24,13 +24,6 @@ impl Order {
     }
 }
 
-impl State {
-    /// The copy of the caller's matrix in another order, where there is one.
-    pub(super) fn reordered(&self) -> Option<&(Arc<Matrix>, Permutation)> {
-        self.order.as_ref().and_then(|order| order.copy.as_ref())
-    }
-}
-
 impl Solver {
     /// Looks at the order of the unknowns of a matrix, and renumbers them where that pays. None where the options or the parts of the solver do
     /// not allow it.

@@ -22,7 +22,9 @@ pub use graph::Graph;
 pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
 pub(crate) use own_rows::own_rows;
-pub use stencil::{EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil};
+pub use stencil::{
+    EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SharedStencil, Stencil, stencils_of_row,
+};
 pub use validate::{DiagonalDefect, validate, validate_values};
 
 use crate::error::{Result, try_capacity, try_copy, try_extend, try_filled, try_vec};

@@ -5,9 +5,11 @@
 
 mod colours;
 mod convert;
+mod find;
 mod validate;
 
 pub use colours::{EveryOther, LineColours};
+pub use find::stencils_of_row;
 
 use super::Storage;
 use crate::error::{Result, fail, try_vec};

@@ -129,23 +129,29 @@ impl Stencil {
         Stencil::new(grid, block, &offsets)
     }
 
-    /// The values of a matrix in rows, whose pattern this is by [`Stencil::of_rows`], by offsets.
+    /// Whether the entries of every row of a matrix, whose columns ascend, are among those of the stencil.
+    pub fn holds_rows<T: Scalar>(&self, a: &CsrView<'_, T>) -> Result<bool> {
+        let found = par::map_ranges(self.grid.cells(), par::ROW_GRAIN, |mut range| {
+            Ok(range.all(|i| {
+                let mut columns = a.row_range(i).map(|p| a.col(p)).peekable();
+                Row::new(self, i).entries().iter().for_each(|(column, _)| {
+                    columns.next_if_eq(column);
+                });
+                columns.peek().is_none()
+            }))
+        })?;
+        Ok(found.into_iter().all(|holds| holds))
+    }
+
+    /// The values of a matrix in rows, whose pattern this is by [`Stencil::of_rows`] or [`Stencil::holds_rows`], by offsets.
     pub fn values_of_rows<T: Scalar, U: Number>(&self, a: &CsrView<'_, T>) -> Result<Vec<U>> {
         let (cells, width) = (self.grid.cells(), self.block * self.block);
-        let mut numbers = [usize::MAX; MAX_OFFSETS];
-        for (k, offset) in self.offsets.iter().enumerate() {
-            numbers[number_of(*offset)] = k;
-        }
         // Positions in the rows first, then one array after the other: each task writes to one of them.
         let (mut values, count) = (try_vec(self.entries(), U::ZERO)?, self.offsets.len());
         let mut positions = try_vec(count * cells, NONE)?;
         par::for_each_row_mut(&mut positions, count, par::ROW_GRAIN, |start, positions| {
             for (i, positions) in (start..).zip(positions.chunks_exact_mut(count)) {
-                for (at, p) in a.row_range(i).enumerate() {
-                    let number =
-                        offset_of(&self.grid, i, a.col(p)).map_or(usize::MAX, |offset| numbers[number_of(offset)]);
-                    positions[number] = at as u8;
-                }
+                self.positions_of_row(a, i, positions);
             }
         });
         par::for_each_mut(&mut values, cells, |start, values| {
@@ -158,6 +164,26 @@ impl Stencil {
             }
         });
         Ok(values)
+    }
+
+    /// The position in row `i` of the entry of each offset, where there is one.
+    fn positions_of_row<T: Scalar>(&self, a: &CsrView<'_, T>, i: usize, positions: &mut [u8]) {
+        let (row, range) = (Row::new(self, i), a.row_range(i));
+        let mut at = 0;
+        for (column, k) in row.entries() {
+            if at < range.len() && a.col(range.start + at) == *column {
+                positions[*k] = at as u8;
+                at += 1;
+            }
+        }
+        if at < range.len() {
+            // The columns do not ascend.
+            for (at, p) in range.enumerate() {
+                if let Some(k) = offset_of(&self.grid, i, a.col(p)).and_then(|offset| self.find(offset)) {
+                    positions[k] = at as u8;
+                }
+            }
+        }
     }
 }
 

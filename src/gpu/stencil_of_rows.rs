@@ -1,0 +1,83 @@
+//! Matrices in rows on a structured grid as stencils (`kernels/stencil_of_rows.cu`).
+
+use super::Gpu;
+use super::runtime::Argument;
+use super::setup::{DeviceCsr, DevicePattern};
+use super::stencil::{DeviceStencil, StencilNumbers};
+use crate::error::Result;
+use crate::scalar::Scalar;
+use crate::sparse::Stencil;
+use std::sync::Arc;
+
+/// Entries of a row that a sample has room for, as in the kernel.
+const SAMPLED: usize = 28;
+
+impl DevicePattern {
+    /// The columns of some rows; those beyond 28 are left out. Synchronises.
+    pub fn sample_rows(&self, gpu: &Gpu, rows: &[i64]) -> Result<Vec<Vec<i32>>> {
+        let (count, list) = (rows.len(), gpu.upload(rows)?);
+        let sample = gpu.allocate::<i32>(count * (SAMPLED + 1))?;
+        let arguments: [&dyn Argument; 5] =
+            [&(count as i64), &list.view(), &self.offsets.view(), &self.columns.view(), &sample.view()];
+        gpu.launch(gpu.kernel("sample_rows")?, sample.len(), &arguments)?;
+        let sample = gpu.fetch(&sample)?;
+        Ok(sample.chunks_exact(SAMPLED + 1).map(|row| row[1..=row[0] as usize].to_vec()).collect())
+    }
+}
+
+impl<T: Scalar> DeviceStencil<T> {
+    /// A matrix in rows by offsets, on a grid without periodic axes. None where a row has entries that the stencil has not, or its columns do not
+    /// ascend. Synchronises.
+    pub fn of_rows(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &Arc<Stencil>) -> Result<Option<DeviceStencil<T>>> {
+        let (matrix, flag) = (DeviceStencil::unset(gpu, Arc::clone(pattern))?, gpu.zeroed::<i32>(1)?);
+        let cells = pattern.grid.cells();
+        let arguments: [&dyn Argument; 8] = [
+            &(cells as i64),
+            &matrix.shape(),
+            &StencilNumbers::new(pattern),
+            &a.offsets.view(),
+            &a.columns.view(),
+            &a.values.view(),
+            &matrix.values.view(),
+            &flag.view(),
+        ];
+        gpu.launch(gpu.kernel(&format!("stencil_of_rows_{}", T::PRECISION.name()))?, cells, &arguments)?;
+        Ok((gpu.fetch(&flag)?[0] == 0).then_some(matrix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::tests::devices;
+    use crate::sparse::{Grid, SharedStencil};
+
+    #[test]
+    fn rows_become_the_stencil_of_the_host_or_nothing() {
+        for gpu in devices() {
+            for (name, dims) in [
+                ("poisson7:6x5x4", [6, 5, 4]),
+                ("poisson27:9x3x3", [9, 3, 3]),
+                ("poisson5:33x4", [33, 4, 1]),
+                ("elasticity:3", [3, 4, 4]),
+            ] {
+                let a = gallery::parse(name).unwrap().matrix;
+                let wanted = SharedStencil::from_rows(&a, Grid::new(dims)).unwrap();
+                let rows = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let found = DeviceStencil::of_rows(&gpu, &rows, &wanted.pattern).unwrap().unwrap();
+                assert_eq!(found.fetch(&gpu).unwrap().values.as_slice(), wanted.values.as_slice(), "{name}");
+                let view = a.view();
+                let columns = |row: usize| view.row_range(row).map(|p| view.col(p) as i32).collect::<Vec<_>>();
+                let sample = rows.pattern().sample_rows(&gpu, &[7, 0]).unwrap();
+                assert_eq!(sample, [columns(7), columns(0)], "{name}");
+                // Without one of the offsets, and on another grid.
+                let fewer = Stencil::new(Grid::new(dims), wanted.pattern.block, &wanted.pattern.offsets[1..]).unwrap();
+                assert!(DeviceStencil::of_rows(&gpu, &rows, &Arc::new(fewer)).unwrap().is_none(), "{name}");
+                let [x, y, z] = dims;
+                let turned = Stencil::new(Grid::new([y, x, z]), wanted.pattern.block, &wanted.pattern.offsets).unwrap();
+                assert!(DeviceStencil::of_rows(&gpu, &rows, &Arc::new(turned)).unwrap().is_none(), "{name}");
+            }
+        }
+    }
+}

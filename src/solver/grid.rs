@@ -1,0 +1,144 @@
+//! Structured grids that nobody named: where the rows of a matrix are those of a stencil and multigrid on its grid suits it, a solver works with a
+//! copy of the matrix as a stencil.
+
+use super::{Solver, State};
+use crate::backend::common::Symmetry;
+use crate::context::LogLevel;
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::preconditioner::Method;
+use crate::preconditioner::defaults::suits_grid;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The copy of the caller's matrix as a stencil.
+pub(super) struct GridCopy {
+    pub matrix: Arc<Matrix>,
+    /// What a pass over it has found.
+    pub symmetry: Symmetry,
+    /// Time of the last set-up or update.
+    pub seconds: f64,
+}
+
+impl GridCopy {
+    /// What the report says of the choice.
+    pub fn choice(&self) -> String {
+        let dims = self.matrix.stencil().map_or([0; 3], |stencil| stencil.grid.dims);
+        let [nx, ny, nz] = dims;
+        format!(
+            "multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show; all couplings are strong"
+        )
+    }
+}
+
+impl State {
+    /// The copy of the caller's matrix that is solved with instead, where there is one.
+    pub(super) fn copy(&self) -> Option<&Arc<Matrix>> {
+        let reordered = self.order.as_ref().and_then(|order| order.copy.as_ref()).map(|(copy, _)| copy);
+        self.grid.as_ref().map(|grid| &grid.matrix).or(reordered)
+    }
+}
+
+impl Solver {
+    /// The copy of a matrix as a stencil, where its rows show a grid and the options leave the components open. None for most matrices, after a look
+    /// at some of their rows.
+    pub(super) fn grid_copy(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<GridCopy>> {
+        let is_alone = self.operator.is_none() && self.preconditioner_matrix.is_none();
+        let may = self.method() == Some(Method::Amg) && is_alone && self.config.text("amg.reorder") != "on";
+        let Some(matrix) = matrix.filter(|_| may) else { return Ok(None) };
+        let start = Instant::now();
+        for stencil in suits_grid(&self.context, matrix, &self.config)? {
+            let Some(copy) = matrix.as_stencil(&self.context, stencil)? else { continue };
+            let symmetry = copy.symmetry(&self.context)?;
+            if !symmetry.is_symmetric_in(copy.precision()) {
+                return Ok(None);
+            }
+            let found = GridCopy { matrix: Arc::new(copy), symmetry, seconds: start.elapsed().as_secs_f64() };
+            self.context.log(LogLevel::Info, || found.choice());
+            return Ok(Some(found));
+        }
+        Ok(None)
+    }
+
+    /// Takes over new values of the caller's matrix, which were checked, in the copy as a stencil.
+    pub(super) fn update_grid_copy(&self, state: &mut State) -> Result<()> {
+        let (Some(callers), Some(grid)) = (&state.matrix, &mut state.grid) else { return Ok(()) };
+        let start = Instant::now();
+        grid.matrix.update_stencil_copy(callers, &self.context)?;
+        grid.seconds = start.elapsed().as_secs_f64();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::context::Context;
+    use crate::error::Status;
+    use crate::gallery;
+    use crate::matrix::Matrix;
+    use crate::solver::{Guess, Solver};
+    use std::sync::Arc;
+
+    fn on(context: &Context, name: &str) -> Arc<Matrix> {
+        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
+        Arc::new(if context.gpu().is_some() { matrix.to_device(context).unwrap() } else { matrix })
+    }
+
+    /// The choice of a set-up, and the iterations of a solve after it, after new values, and after an update.
+    fn solved(device: &str, name: &str, options: &[(&str, &str)]) -> (String, [usize; 3]) {
+        let context = Context::new(device).unwrap();
+        let (matrix, mut config) = (on(&context, name), Config::new());
+        options.iter().for_each(|(key, value)| config.set_str(key, value).unwrap());
+        let mut solver = Solver::new(&context, &config);
+        solver.setup(Some(&matrix)).unwrap();
+        let n = matrix.rows();
+        let iterations = |solver: &mut Solver, scale: f64| {
+            let (b, mut x) = (vec![1.0; n], vec![0.0; n]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{name} on {device}");
+            let (a, mut residual) = (gallery::parse(name).unwrap().matrix, 0.0_f64);
+            for i in 0..n {
+                let ax: f64 = a.view().row_range(i).map(|p| scale * a.values[p] * x[a.view().col(p)]).sum();
+                residual += (1.0 - ax).powi(2);
+            }
+            assert!((residual / n as f64).sqrt() < 1.1e-8, "{name} on {device}: {residual}");
+            solver.report().solves[0].iterations
+        };
+        let first = iterations(&mut solver, 1.0);
+        let values: Vec<f64> = matrix.shared::<f64>().unwrap().values.as_slice().iter().map(|v| 3.0 * v).collect();
+        matrix.update_values(values.into()).unwrap();
+        let lagged = iterations(&mut solver, 3.0);
+        solver.update().unwrap();
+        let updated = iterations(&mut solver, 3.0);
+        (solver.report().setup_choice, [first, lagged, updated])
+    }
+
+    #[test]
+    fn laplacians_in_rows_are_solved_on_their_grid() {
+        for (name, dims) in [
+            ("poisson7:26x25x24", "26 x 25 x 24"),
+            ("poisson27:25", "25 x 25 x 25"),
+            ("poisson5:128x126", "128 x 126 x 1"),
+        ] {
+            let host = solved("host:2", name, &[]);
+            assert!(host.0.contains(dims), "{}", host.0);
+            assert_eq!(solved("sim:32", name, &[]), host, "{name}");
+            assert!(host.1[0] <= 12 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
+            let rows = solved("host:2", name, &[("amg.type", "unstructured")]);
+            assert!(rows.0.starts_with("smoothed aggregation"), "{}", rows.0);
+        }
+    }
+
+    #[test]
+    fn other_matrices_and_chosen_components_stay_in_rows() {
+        for (name, options) in [
+            ("jumps:26", &[][..]),
+            ("shuffled:poisson7:26", &[]),
+            ("poisson7:26", &[("amg.coarsening.type", "pmis")]),
+            ("poisson7:26", &[("solver.type", "gmres")]),
+            ("poisson7:12", &[]),
+        ] {
+            assert!(!solved("host:2", name, options).0.starts_with("multigrid"), "{name}");
+        }
+    }
+}
