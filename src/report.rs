@@ -340,6 +340,7 @@ facts! {
     "rank_bytes_mean", Whole, "the mean of the bytes that the library holds on a rank after set-up; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.bytes.mean));
     "rank_bytes_max", Whole, "the most bytes that the library holds on a rank after set-up; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.bytes.max));
     "setup_reorder_seconds", Whole, "measure of locality, and renumbering", |r, i| Real(r.setup.get("reorder"));
+    "setup_grid_seconds", Whole, "search for a grid that the rows of the matrix show, and its copy as a stencil", |r, i| Real(r.setup.get("grid"));
     "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
     "setup_coarsen_seconds", Whole, "choice of coarse unknowns", |r, i| Real(r.setup.get("coarsen"));
