@@ -1,27 +1,44 @@
 //! Matrices in rows on a structured grid as stencils (`kernels/stencil_of_rows.cu`).
 
 use super::Gpu;
-use super::runtime::Argument;
-use super::setup::{DeviceCsr, DevicePattern};
+use super::runtime::{Argument, BLOCK};
+use super::setup::DeviceCsr;
 use super::stencil::{DeviceStencil, StencilNumbers};
 use crate::error::Result;
 use crate::scalar::Scalar;
-use crate::sparse::Stencil;
+use crate::sparse::{SampledRow, Stencil};
 use std::sync::Arc;
 
 /// Entries of a row that a sample has room for, as in the kernel.
 const SAMPLED: usize = 28;
 
-impl DevicePattern {
-    /// The columns of some rows; those beyond 28 are left out. Synchronises.
-    pub fn sample_rows(&self, gpu: &Gpu, rows: &[i64]) -> Result<Vec<Vec<i32>>> {
+/// Rows of a block of threads, as in the kernel.
+const ROWS_OF_BLOCK: usize = BLOCK / 2;
+
+impl<T: Scalar> DeviceCsr<T> {
+    /// Some rows; entries beyond the 28th are left out. Synchronises.
+    pub fn sample_rows(&self, gpu: &Gpu, rows: &[i64]) -> Result<Vec<SampledRow>> {
         let (count, list) = (rows.len(), gpu.upload(rows)?);
-        let sample = gpu.allocate::<i32>(count * (SAMPLED + 1))?;
-        let arguments: [&dyn Argument; 5] =
-            [&(count as i64), &list.view(), &self.offsets.view(), &self.columns.view(), &sample.view()];
-        gpu.launch(gpu.kernel("sample_rows")?, sample.len(), &arguments)?;
-        let sample = gpu.fetch(&sample)?;
-        Ok(sample.chunks_exact(SAMPLED + 1).map(|row| row[1..=row[0] as usize].to_vec()).collect())
+        let (lengths, columns) = (gpu.allocate::<i32>(count)?, gpu.allocate::<i32>(count * SAMPLED)?);
+        let values = gpu.allocate::<f64>(count * SAMPLED)?;
+        let arguments: [&dyn Argument; 9] = [
+            &(count as i64),
+            &(self.block.len() as i32),
+            &list.view(),
+            &self.offsets.view(),
+            &self.columns.view(),
+            &self.values.view(),
+            &lengths.view(),
+            &columns.view(),
+            &values.view(),
+        ];
+        gpu.launch(gpu.kernel(&format!("sample_rows_{}", T::PRECISION.name()))?, columns.len(), &arguments)?;
+        let (lengths, columns, values) = (gpu.fetch(&lengths)?, gpu.fetch(&columns)?, gpu.fetch(&values)?);
+        let row = |(k, row): (usize, &i64)| {
+            let range = k * SAMPLED..k * SAMPLED + lengths[k] as usize;
+            SampledRow { row: *row as usize, columns: columns[range.clone()].to_vec(), values: values[range].to_vec() }
+        };
+        Ok(rows.iter().enumerate().map(row).collect())
     }
 }
 
@@ -41,7 +58,8 @@ impl<T: Scalar> DeviceStencil<T> {
             &matrix.values.view(),
             &flag.view(),
         ];
-        gpu.launch(gpu.kernel(&format!("stencil_of_rows_{}", T::PRECISION.name()))?, cells, &arguments)?;
+        let kernel = gpu.kernel(&format!("stencil_of_rows_{}", T::PRECISION.name()))?;
+        gpu.launch_blocks(kernel, cells.div_ceil(ROWS_OF_BLOCK), &arguments)?;
         Ok((gpu.fetch(&flag)?[0] == 0).then_some(matrix))
     }
 }
@@ -69,8 +87,11 @@ mod tests {
                 assert_eq!(found.fetch(&gpu).unwrap().values.as_slice(), wanted.values.as_slice(), "{name}");
                 let view = a.view();
                 let columns = |row: usize| view.row_range(row).map(|p| view.col(p) as i32).collect::<Vec<_>>();
-                let sample = rows.pattern().sample_rows(&gpu, &[7, 0]).unwrap();
-                assert_eq!(sample, [columns(7), columns(0)], "{name}");
+                for (row, sampled) in [7, 0].into_iter().zip(rows.sample_rows(&gpu, &[7, 0]).unwrap()) {
+                    assert_eq!((sampled.row, &sampled.columns), (row, &columns(row)), "{name}");
+                    let first = view.row_range(row).start;
+                    assert_eq!(sampled.values[1], view.block_at(first + 1)[0], "{name}");
+                }
                 // Without one of the offsets, and on another grid.
                 let fewer = Stencil::new(Grid::new(dims), wanted.pattern.block, &wanted.pattern.offsets[1..]).unwrap();
                 assert!(DeviceStencil::of_rows(&gpu, &rows, &Arc::new(fewer)).unwrap().is_none(), "{name}");

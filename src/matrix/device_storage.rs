@@ -3,7 +3,7 @@
 use super::Values;
 use super::device_arrays::DeviceArrays;
 use crate::error::Result;
-use crate::gpu::setup::{DeviceCsr, DevicePattern};
+use crate::gpu::setup::DeviceCsr;
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::{self, Csr, DiagonalDefect, Structure};
@@ -69,11 +69,6 @@ impl DeviceMatrix {
             DeviceMatrix::F64(_) => Precision::F64,
             DeviceMatrix::F32(_) => Precision::F32,
         }
-    }
-
-    /// The pattern.
-    pub(super) fn pattern(&self) -> DevicePattern {
-        with_device!(self, a => a.pattern())
     }
 
     /// Whether the values are in the caller's memory, where they may change.

@@ -1,49 +1,65 @@
 //! Copies of a matrix in rows as a stencil, where its rows show a structured grid.
 
-use super::device_stencil::{DeviceStencilMatrix, DeviceStencilStorage};
+use super::device_stencil::{DeviceStencilMatrix, DeviceStencilStorage, with_stencil};
+use super::device_storage::with_device;
 use super::permuted::gpu_of;
 use super::stencil_storage::StencilStorage;
-use super::{Matrix, MatrixStorage, Values};
+use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gpu::setup::DeviceCsr;
 use crate::gpu::{DeviceStencil, Gpu};
-use crate::scalar::{Precision, Scalar};
-use crate::sparse::{Block, Stencil, stencils_of_row};
+use crate::scalar::{Number, Precision, Scalar};
+use crate::sparse::{Block, CsrView, Evenness, MAX_OFFSETS, SampledRow, Stencil, evenness, stencils_of_row};
 use crate::sync::lock;
 use std::sync::Arc;
 
-/// Rows that are looked at for a grid.
-const SAMPLE: usize = 8;
+/// Rows that are looked at for a grid, and for the couplings on it.
+const SAMPLE: usize = 1024;
+
+/// The most entries of a row of a stencil, and one more.
+const LONGEST: usize = MAX_OFFSETS + 1;
 
 /// The rows of a sample, spread over the matrix so that few of them are at the rim of a grid.
-fn sample_of(rows: usize) -> [i64; SAMPLE] {
+fn sample_of(rows: usize) -> Vec<i64> {
     const GOLDEN: f64 = 0.618_033_988_749_894_8;
-    std::array::from_fn(|k| ((GOLDEN * (k + 1) as f64).fract() * rows as f64) as i64)
+    (1..=SAMPLE.min(rows)).map(|k| ((GOLDEN * k as f64).fract() * rows as f64) as i64).collect()
+}
+
+fn sampled_on_host<T: Scalar>(view: &CsrView<'_, T>, rows: &[i64]) -> Vec<SampledRow> {
+    let sampled = |row: &i64| {
+        let entries = || view.row_range(*row as usize).take(LONGEST);
+        let columns = entries().map(|p| view.col(p) as i32).collect();
+        SampledRow { row: *row as usize, columns, values: entries().map(|p| view.block_at(p)[0].to_f64()).collect() }
+    };
+    rows.iter().map(sampled).collect()
 }
 
 impl Matrix {
-    /// The stencils that a sample of the rows of a square matrix in rows shows; none of most matrices. Synchronises.
-    pub(crate) fn stencils_of_sample(&self, context: &Context) -> Result<Vec<Stencil>> {
+    /// The stencils that a sample of the rows of a square matrix in rows shows, and how even the couplings are; none of most matrices.
+    /// Synchronises.
+    pub(crate) fn stencils_of_sample(&self, context: &Context) -> Result<Vec<(Stencil, Evenness)>> {
         let (rows, block) = (self.size.0, self.block.rows);
         if self.is_stencil() || self.size.0 != self.size.1 || block != self.block.cols || rows == 0 {
             return Ok(Vec::new());
         }
         let sample = sample_of(rows);
-        let columns = match (&self.storage, gpu_of(context)) {
+        let sample = match (&self.storage, gpu_of(context)) {
             (MatrixStorage::Device(device), Some(gpu)) if device.gpu().is_same(gpu) => {
-                device.arrays.read()?.pattern().sample_rows(gpu, &sample)?
+                with_device!(device.arrays.read()?, a => a.sample_rows(gpu, &sample)?)
             }
-            _ => {
-                let (structure, _) = self.copied()?;
-                let view = structure.view::<f64>(&[]);
-                let columns = |row: &i64| view.row_range(*row as usize).map(|p| view.col(p) as i32).collect();
-                sample.iter().map(columns).collect()
-            }
+            _ => match self.copied()? {
+                (structure, Values::F64(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample),
+                (structure, Values::F32(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample),
+            },
         };
         // The longest row is an inner one.
-        let longest = (0..SAMPLE).rev().max_by_key(|k| columns[*k].len()).unwrap_or(0);
-        Ok(stencils_of_row(rows, block, sample[longest] as usize, &columns[longest]))
+        let Some(longest) = sample.iter().rev().max_by_key(|row| row.columns.len()) else { return Ok(Vec::new()) };
+        let stencils = stencils_of_row(rows, block, longest.row, &longest.columns).into_iter();
+        Ok(stencils
+            .map(|stencil| (evenness(&stencil, &sample), stencil))
+            .map(|(even, stencil)| (stencil, even))
+            .collect())
     }
 
     /// The matrix as a stencil where the context computes, with a pattern that its rows may have; none where they have not. It counts as many
@@ -92,6 +108,17 @@ impl Matrix {
         })
     }
 
+    /// The stencil of a matrix in rows in the memory of this GPU whose grid is known, with values of type `S`; none where it has to come by way of the
+    /// host. Synchronises.
+    pub(super) fn device_rows_as_stencil<S: Number>(&self, gpu: &Gpu) -> Result<Option<DeviceStencil<S>>> {
+        let pattern = self.stencil().filter(|stencil| stencil.grid.periodic == [false; 3] && self.is_on(gpu));
+        let Some(pattern) = pattern else { return Ok(None) };
+        match self.stencil_on(gpu, &pattern)? {
+            Some(matrix) => with_stencil!(matrix, a => a.cast(gpu).map(Some)),
+            None => Ok(None),
+        }
+    }
+
     /// Takes over the values of the matrix of which this is the copy as a stencil, which were checked.
     pub(crate) fn update_stencil_copy(&self, of: &Matrix, context: &Context) -> Result<()> {
         let changes = of.changes(context)?;
@@ -124,7 +151,7 @@ mod tests {
             for name in ["poisson7:8x7x6", "poisson27:9", "poisson5:20x9", "poisson9:16", "elasticity:5"] {
                 let a = matrix(&context, name);
                 let found = a.stencils_of_sample(&context).unwrap();
-                let mut copies = found.into_iter().filter_map(|stencil| a.as_stencil(&context, stencil).unwrap());
+                let mut copies = found.into_iter().filter_map(|(stencil, _)| a.as_stencil(&context, stencil).unwrap());
                 let Some(copy) = copies.next() else { panic!("{name} on {device}") };
                 let values = |matrix: &Matrix| matrix.shared::<f64>().unwrap().values.as_slice().to_vec();
                 assert_eq!(values(&copy), values(&a), "{name} on {device}");
@@ -136,7 +163,7 @@ mod tests {
             for name in ["shuffled:poisson7:8", "random_m_matrix:500", "elasticity_tet:4", "hubs:900"] {
                 let a = matrix(&context, name);
                 let found = a.stencils_of_sample(&context).unwrap();
-                for stencil in found {
+                for (stencil, _) in found {
                     assert!(name == "elasticity_tet:4" || a.as_stencil(&context, stencil).unwrap().is_none(), "{name}");
                 }
             }

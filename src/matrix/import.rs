@@ -46,7 +46,10 @@ impl Import for Gpu {
         if !structured {
             return Ok(matrix.device(self)?.into());
         }
-        Ok(GpuMatrix::Stencil(match matrix.device_stencil(self)? {
+        if let Some(stencil) = matrix.device_stencil(self)? {
+            return Ok(GpuMatrix::Stencil(stencil));
+        }
+        Ok(GpuMatrix::Stencil(match matrix.device_rows_as_stencil(self)? {
             Some(stencil) => stencil,
             None => DeviceStencil::upload(self, &stencil(matrix)?)?,
         }))

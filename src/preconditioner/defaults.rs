@@ -8,7 +8,7 @@ use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
 use crate::matrix::Matrix;
 use crate::scalar::Precision;
-use crate::sparse::{Block, Stencil};
+use crate::sparse::{Block, Evenness, Stencil};
 use std::ops::RangeInclusive;
 
 /// Couplings are compared by this threshold, the default of classical strength.
@@ -42,6 +42,11 @@ const FLEXIBLE_CG: &[&str] = &["auto", "fcg"];
 /// Multigrid on the grid that rows show pays from this many rows on.
 const FEWEST_ON_GRID: usize = 1 << 13;
 
+/// Operator-dependent interpolation on a grid suits couplings that are even in at least this share of the rows, and of the sign of M-matrices but for this
+/// share.
+const EVEN: f64 = 0.3;
+const FEW_SAME_SIGN: f64 = 0.05;
+
 /// The stencils that the rows of a matrix may be those of, where nothing is said about grids and components and multigrid on a grid suits it as
 /// well as aggregation: a scalar symmetric matrix whose couplings are all strong. Symmetry is left to the caller.
 pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<Stencil>> {
@@ -58,10 +63,8 @@ pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) ->
         return Ok(Vec::new());
     }
     let stencils = matrix.stencils_of_sample(context)?;
-    if stencils.is_empty() || !matrix.has_uniform_couplings(context, THETA)? {
-        return Ok(Vec::new());
-    }
-    Ok(stencils)
+    let suits = |couplings: &Evenness| couplings.even >= EVEN && couplings.same_sign <= FEW_SAME_SIGN;
+    Ok(stencils.into_iter().filter(|(_, couplings)| suits(couplings)).map(|(stencil, _)| stencil).collect())
 }
 
 /// Whether the hierarchy is multigrid on a structured grid; an error where the options ask for it and the matrix has no grid, or contradict

@@ -26,7 +26,7 @@ impl GridCopy {
         let dims = self.matrix.stencil().map_or([0; 3], |stencil| stencil.grid.dims);
         let [nx, ny, nz] = dims;
         format!(
-            "multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show; all couplings are strong"
+            "multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show; couplings are even along its axes"
         )
     }
 }
@@ -117,22 +117,22 @@ mod tests {
     fn laplacians_in_rows_are_solved_on_their_grid() {
         for (name, dims) in [
             ("poisson7:26x25x24", "26 x 25 x 24"),
-            ("poisson27:25", "25 x 25 x 25"),
-            ("poisson5:128x126", "128 x 126 x 1"),
+            ("jumps:25", "25 x 25 x 25"),
+            ("anisotropic:128x126", "128 x 126 x 1"),
         ] {
             let host = solved("host:2", name, &[]);
             assert!(host.0.contains(dims), "{}", host.0);
             assert_eq!(solved("sim:32", name, &[]), host, "{name}");
-            assert!(host.1[0] <= 12 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
+            assert!(host.1[0] <= 16 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
             let rows = solved("host:2", name, &[("amg.type", "unstructured")]);
-            assert!(rows.0.starts_with("smoothed aggregation"), "{}", rows.0);
+            assert!(!rows.0.starts_with("multigrid"), "{}", rows.0);
         }
     }
 
     #[test]
     fn other_matrices_and_chosen_components_stay_in_rows() {
         for (name, options) in [
-            ("jumps:26", &[][..]),
+            ("lognormal:24:sigma=4", &[][..]),
             ("shuffled:poisson7:26", &[]),
             ("poisson7:26", &[("amg.coarsening.type", "pmis")]),
             ("poisson7:26", &[("solver.type", "gmres")]),

@@ -9,7 +9,7 @@ mod find;
 mod validate;
 
 pub use colours::{EveryOther, LineColours};
-pub use find::stencils_of_row;
+pub use find::{Evenness, SampledRow, evenness, stencils_of_row};
 
 use super::Storage;
 use crate::error::{Result, fail, try_vec};

@@ -1,6 +1,62 @@
-//! Grids that the rows of a matrix show: which of them a row may be a cell of.
+//! Grids that the rows of a matrix show: which of them a row may be a cell of, and how even its couplings are there.
 
 use super::{Grid, Offset, Stencil};
+
+/// A row of a scalar matrix, or the columns and first entries of a row of blocks.
+pub struct SampledRow {
+    /// Its number.
+    pub row: usize,
+    /// Columns, as they are stored.
+    pub columns: Vec<i32>,
+    /// Their values.
+    pub values: Vec<f64>,
+}
+
+/// How couplings are on a grid, over a sample of inner rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evenness {
+    /// The share of rows whose couplings to both sides along every axis differ at most by a factor.
+    pub even: f64,
+    /// The share of couplings with the sign of the diagonal, by size.
+    pub same_sign: f64,
+}
+
+/// Couplings to both sides along an axis are even where the weaker is at least this share of the stronger.
+const EVEN: f64 = 0.25;
+
+/// That of rows with the entries of a stencil; nothing is even where there is no such row. Sides of an axis along which a row has couplings below this
+/// share of its strongest axis do not count.
+pub fn evenness(stencil: &Stencil, rows: &[SampledRow]) -> Evenness {
+    const NONE: f64 = 1e-10;
+    let (mut inner, mut even, mut couplings, mut same) = (0, 0, 0.0, 0.0);
+    for SampledRow { row, columns, values } in rows {
+        let Some(offsets) =
+            offsets_on(&stencil.grid, *row, columns).filter(|found| found.len() == stencil.offsets.len())
+        else {
+            continue;
+        };
+        let centre = offsets.iter().position(|offset| *offset == [0; 3]).map_or(0.0, |k| values[k]);
+        let mut sides = [[0.0; 2]; 3];
+        for (offset, value) in offsets.iter().zip(values).filter(|(offset, _)| **offset != [0; 3]) {
+            couplings += value.abs() / centre.abs();
+            same += if value * centre > 0.0 { value.abs() / centre.abs() } else { 0.0 };
+            for (axis, step) in offset.iter().enumerate().filter(|(_, step)| **step != 0) {
+                sides[axis][usize::from(*step > 0)] += value;
+            }
+        }
+        let largest = sides.as_flattened().iter().fold(0.0_f64, |largest, side| largest.max(side.abs()));
+        let is_even = |[left, right]: &[f64; 2]| {
+            let (weak, strong) = (left.abs().min(right.abs()), left.abs().max(right.abs()));
+            strong <= NONE * largest || weak >= EVEN * strong
+        };
+        inner += 1;
+        even += usize::from(sides.iter().all(is_even));
+    }
+    Evenness {
+        even: f64::from(even as u32) / f64::from(inner.max(1)),
+        same_sign: if couplings > 0.0 { same / couplings } else { 1.0 },
+    }
+}
 
 /// Cells along x and y below which steps to neighbours are not told apart.
 const FEWEST: usize = 3;
@@ -79,6 +135,28 @@ mod tests {
             assert_eq!(found[0].offsets.len(), count, "{name}");
             assert!(of_row(&a, 0).is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn couplings_are_even_where_coefficients_vary_little_along_axes() {
+        let of = |name: &str, dims: [usize; 3]| {
+            let a = gallery::parse(name).unwrap().matrix;
+            let view = a.view();
+            let sampled = |row: usize| SampledRow {
+                row,
+                columns: view.row_range(row).map(|p| view.col(p) as i32).collect(),
+                values: view.row_range(row).map(|p| a.values[p]).collect(),
+            };
+            let rows: Vec<SampledRow> = (0..a.rows).map(sampled).collect();
+            evenness(&of_row(&a, Grid::new(dims).cell(dims.map(|n| n / 2)))[0], &rows)
+        };
+        let none = Evenness { even: 1.0, same_sign: 0.0 };
+        assert_eq!(of("poisson7:6", [6; 3]), none);
+        assert_eq!(of("anisotropic:6x6x6:epsilon=1e-6", [6; 3]), none);
+        assert!(of("jumps:8:inclusions=2", [8; 3]).even < 0.9);
+        let (smooth, rough) = (of("lognormal:8:sigma=1", [8; 3]).even, of("lognormal:8:sigma=4", [8; 3]).even);
+        assert!(smooth > 0.5 && rough < 0.3, "{smooth} {rough}");
+        assert!(of("rotated_anisotropic:8:angle=30", [8, 8, 1]).same_sign > 0.05);
     }
 
     #[test]
