@@ -209,12 +209,23 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
                     }
                 }
             }
+            A right[R] = {};
+            cells_along<R>(g, at, x0, Changing<A>{b, format}, right);
+            if (g.aligned) {
+                const Pack<S, R> value = inverse.template pack_once<R>(at + x0);
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    inverses[q] = As<A>::of(value.of[q]);
+                }
+            } else {
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    inverses[q] = x0 + q < nx ? As<A>::of(inverse[at + x0 + q]) : A(0);
+                }
+            }
             UNROLL
             for (int q = 0; q < R; ++q) {
-                if (x0 + q < nx) {
-                    rest[q] = load<A>(b, format, at + x0 + q) - rest[q];
-                    inverses[q] = As<A>::of(inverse[at + x0 + q]);
-                }
+                rest[q] = right[q] - rest[q];
             }
             cells_along<R>(g, at, x0, x, window + 1);
             window[0] = before<A>(g, at, x0, x);
@@ -244,10 +255,18 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
         if (backward || !even_only) {
             solve(backward ? 0 : 1);
         }
-        UNROLL
-        for (int q = 0; q < R; ++q) {
-            if (has && x0 + q < nx) {
-                store(v, format, at + x0 + q, window[q + 1]);
+        if (has && g.aligned) {
+            constexpr int P = R * sizeof(A) <= 16 ? R : 16 / sizeof(A);
+            UNROLL
+            for (int q = 0; q < R; q += P) {
+                store_pack<P, A>(v, at + x0 + q, window + 1 + q);
+            }
+        } else if (has) {
+            UNROLL
+            for (int q = 0; q < R; ++q) {
+                if (x0 + q < nx) {
+                    store(v, format, at + x0 + q, window[q + 1]);
+                }
             }
         }
         barrier();

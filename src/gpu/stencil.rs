@@ -37,10 +37,11 @@ pub(super) struct StencilShape {
 const ALIGNED: u64 = 16;
 
 impl StencilShape {
-    /// The same for products with this vector, whose elements are read in packs where that is possible.
-    pub fn with(self, x: View<'_>, pack: usize, precisions: (Precision, Precision)) -> StencilShape {
+    /// The same for products with these vectors, whose elements are read in packs where that is possible.
+    pub fn with(self, vectors: &[View<'_>], pack: usize, precisions: (Precision, Precision)) -> StencilShape {
         let (vector, sums) = precisions;
-        let in_packs = (self.dims[0] as usize).is_multiple_of(pack) && x.array().address().is_multiple_of(ALIGNED);
+        let are_aligned = vectors.iter().all(|x| x.array().address().is_multiple_of(ALIGNED));
+        let in_packs = (self.dims[0] as usize).is_multiple_of(pack) && are_aligned;
         let whole = vector == sums && in_packs;
         StencilShape { aligned: i32::from(whole), ..self }
     }
@@ -329,7 +330,7 @@ impl Product for StencilProduct {
 
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (values, format, blocks) = (self.values.view(), self.precisions.vector as i32, self.blocks(epilogue));
-        let shape = self.shape.with(x, self.pack, (self.precisions.vector, self.precisions.sums));
+        let shape = self.shape.with(&[x], self.pack, (self.precisions.vector, self.precisions.sums));
         self.gpu.launch_blocks(self.kernel, blocks, &[&shape, &values, &format, &x, epilogue])
     }
 

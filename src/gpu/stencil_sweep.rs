@@ -136,7 +136,7 @@ impl<S: Number> StencilSweep<S> {
         let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
         let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
         let (b, x) = (b.view(), x.view());
-        let shape = shape.with(x, self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
+        let shape = shape.with(&[b, x], self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
         self.gpu.launch(
             self.kernel,
             cells.lines() * threads,
