@@ -73,6 +73,7 @@
  *   rank_bytes_mean                the mean of the bytes that the library holds on a rank after set-up; 0 without ranks
  *   rank_bytes_max                 the most bytes that the library holds on a rank after set-up; 0 without ranks
  *   setup_reorder_seconds          measure of locality, and renumbering
+ *   setup_grid_seconds             search for a grid that the rows of the matrix show, and its copy as a stencil
  *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
  *   setup_coarsen_seconds          choice of coarse unknowns

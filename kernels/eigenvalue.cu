@@ -1,42 +1,7 @@
 // Lanczos and power iterations for the largest eigenvalue of D^-1 A; see src/host/eigenvalue.rs. The scalars of the
 // recurrence stay on the device: each block of the next kernel adds up the partial sums of an inner product, with the
 // same bits.
-#include "numbers.h"
-#include "reduce.h"
-
-// The sum of the partial sums; all threads of the block get it.
-DEVICE f64 sum_of_parts(const In<f64> &parts) {
-    SHARED(f64, whole, 1);
-    f64 sum = 0.0;
-    for (i64 i = thread_index(); i < parts.len; i += BLOCK) {
-        sum += parts[i];
-    }
-    sum = block_sum(sum);
-    if (thread_index() == 0) {
-        whole[0] = sum;
-    }
-    barrier();
-    return whole[0];
-}
-
-DEVICE void put_part(f64 sum, const Out<f64> &parts) {
-    barrier(); // an earlier sum of the block may still be read
-    sum = block_sum(sum);
-    if (thread_index() == 0) {
-        parts[block_index()] = sum;
-    }
-}
-
-// The recurrence: the number of steps, whether it has ended, the sign of D, and alpha and beta of each step.
-struct Recurrence {
-    Out<f64> state;
-    i64 steps;
-    DEVICE f64 &done() const { return state[0]; }
-    DEVICE f64 &ended() const { return state[1]; }
-    DEVICE f64 &sign() const { return state[2]; }
-    DEVICE f64 &alpha(i64 step) const { return state[3 + step]; }
-    DEVICE f64 &beta(i64 step) const { return state[3 + steps + step]; }
-};
+#include "eigenvalue.h"
 
 // A random start vector in which all rows have equal weight. With a diagonal D also z = D^-1 u and the partial sums
 // of u z.
@@ -125,19 +90,6 @@ template <class T> DEVICE f64 norm_of_inverse(i64 row, int n, int width, const I
     return width > 1 ? square_root(norm) : norm;
 }
 
-DEVICE u64 larger_bits(u64 largest, f64 v) {
-    const u64 bits = v == v ? ordered(v) : 0;
-    return bits > largest ? bits : largest;
-}
-
-// All threads of the block take part.
-DEVICE void put_largest(u64 largest, const Out<u64> &bound) {
-    largest = group_max<WARP>(largest);
-    if (Group<WARP>::rank() == 0 && largest > bound[0]) {
-        atomic_max(bound[0], largest);
-    }
-}
-
 // Entries whose loads a lane issues together.
 constexpr int EIGEN_BATCH = 8;
 
@@ -171,26 +123,10 @@ template <class T, int N, bool BLOCKS, int DIM>
 DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
                           const In<T> &values, const In<T> &inverse, const In<T> &z, const In<f64> &before,
                           const Recurrence &known, const Out<T> &q, const Out<f64> &parts, const Out<u64> &bound) {
-    if (known.ended() != 0.0) {
+    T scale = 0;
+    if (!begin_product(step, power, before, known, scale)) {
         return;
     }
-    const f64 square = sum_of_parts(before);
-    const f64 sign = power || step == 0 ? with_sign(1.0, square) : known.sign();
-    const f64 beta = square_root(sign * square);
-    // Also if D is not definite, so that its inner product is none.
-    const f64 least = power || step == 0 ? 0.0 : 1e-10 * magnitude(known.alpha(step - 1));
-    const bool ends = !is_finite(beta) || beta <= least;
-    if (global_index() == 0) {
-        known.sign() = sign;
-        known.beta(step) = beta;
-        if (ends) {
-            known.ended() = 1.0;
-        }
-    }
-    if (ends) {
-        return;
-    }
-    const T scale = As<T>::of(1.0 / beta);
     f64 share = 0.0;
     u64 largest = 0;
     if constexpr (DIM > 0) {

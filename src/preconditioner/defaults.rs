@@ -44,7 +44,7 @@ const FEWEST_ON_GRID: usize = 1 << 13;
 
 /// Operator-dependent interpolation on a grid suits couplings that are even in at least this share of the rows, and of the sign of M-matrices but for this
 /// share.
-const EVEN: f64 = 0.3;
+const EVEN: f64 = 0.6;
 const FEW_SAME_SIGN: f64 = 0.05;
 
 /// The stencils that the rows of a matrix may be those of, where nothing is said about grids and components and multigrid on a grid suits it as

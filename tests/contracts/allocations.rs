@@ -18,11 +18,14 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("host/setup.rs", "collect", 1, "levels"),
     ("host/stencil/black_box.rs", "collect", 1, "offsets"),
     ("matrix/borrowed.rs", "collect", 1, "three arrays"),
+    ("matrix/grid_copy.rs", "collect", 5, "a sample of 1024 rows"),
+    ("preconditioner/defaults.rs", "collect", 1, "stencils that a row shows"),
     ("sparse/grid_transfer.rs", "collect", 3, "sets of axes and offsets"),
     ("sparse/grid_transfer.rs", "sort_by_key", 1, "sets of axes"),
     ("sparse/stencil.rs", "collect", 2, "offsets"),
     ("sparse/stencil.rs", "to_vec", 1, "offsets"),
     ("sparse/stencil/convert.rs", "collect", 1, "offsets"),
+    ("sparse/stencil/find.rs", "collect", 3, "entries of a row of a stencil"),
     ("sparse/mod.rs", "sort_by_key", 1, "triplets are of files and tests, not of the C ABI"),
 ];
 

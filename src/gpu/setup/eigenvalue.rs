@@ -7,7 +7,7 @@ use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::{AGREEING, Largest};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, Kernel, View};
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::{Buffer, DeviceStencil, Gpu, Slice};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 
@@ -16,13 +16,14 @@ const MAX_BLOCKS: usize = 1024;
 
 /// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once,
 /// and before that where an earlier estimate may be carried over, or where few steps may suffice.
-pub(crate) fn largest<T: Scalar>(
+pub(crate) fn largest<'a, T: Scalar>(
     gpu: &Gpu,
     estimate: &Estimate,
-    a: &DeviceCsr<T>,
+    a: impl Into<Factor<'a, T>>,
     inverse: &Slice<T>,
     earlier: Option<&Largest>,
 ) -> Result<Largest> {
+    let a = a.into();
     let n = a.scalar_rows();
     if n == 0 {
         return Ok(if estimate.lanczos {
@@ -72,6 +73,51 @@ pub(crate) fn largest<T: Scalar>(
     Ok(carried.unwrap_or_else(|| Largest::from_lanczos::<T>(&found.alphas, &found.betas, found.bound)))
 }
 
+/// The matrix A.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor<'a, T> {
+    /// In rows.
+    Rows(&'a DeviceCsr<T>),
+    /// On a structured grid, of scalars.
+    Stencil(&'a DeviceStencil<T>),
+}
+
+impl<'a, T> From<&'a DeviceCsr<T>> for Factor<'a, T> {
+    fn from(a: &'a DeviceCsr<T>) -> Self {
+        Factor::Rows(a)
+    }
+}
+
+impl<T: Scalar> Factor<'_, T> {
+    fn scalar_rows(&self) -> usize {
+        match self {
+            Factor::Rows(a) => a.scalar_rows(),
+            Factor::Stencil(a) => a.pattern.scalar_rows(),
+        }
+    }
+
+    /// Threads of a row of a matrix in rows; cells of a thread on a grid.
+    fn lanes(&self) -> usize {
+        match self {
+            Factor::Rows(a) => match (a.block == Block::SCALAR, a.nnz() / a.rows) {
+                (true, 0..12) => 1,
+                (true, _) => 8,
+                (false, 0..48) => 4,
+                (false, _) => 32,
+            },
+            Factor::Stencil(a) => a.pack(T::PRECISION),
+        }
+    }
+
+    /// Threads of a product.
+    fn threads(&self) -> usize {
+        match self {
+            Factor::Rows(a) => a.scalar_rows() * self.lanes(),
+            Factor::Stencil(a) => a.pattern.grid.lines() * (a.pitch / self.lanes()),
+        }
+    }
+}
+
 /// The result of the device.
 struct Found {
     bound: f64,
@@ -84,7 +130,7 @@ struct Found {
 /// The vectors and scalars of a search.
 struct Search<'a, T> {
     gpu: &'a Gpu,
-    a: &'a DeviceCsr<T>,
+    a: Factor<'a, T>,
     inverse: &'a Slice<T>,
     width: usize,
     /// Capacity in steps.
@@ -103,14 +149,8 @@ struct Search<'a, T> {
 }
 
 impl<'a, T: Scalar> Search<'a, T> {
-    fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>, inverse: &'a Slice<T>, steps: usize) -> Result<Search<'a, T>> {
-        let n = a.scalar_rows();
-        let lanes = match (a.block == Block::SCALAR, a.nnz() / a.rows) {
-            (true, 0..12) => 1,
-            (true, _) => 8,
-            (false, 0..48) => 4,
-            (false, _) => 32,
-        };
+    fn new(gpu: &'a Gpu, a: Factor<'a, T>, inverse: &'a Slice<T>, steps: usize) -> Result<Search<'a, T>> {
+        let (n, lanes) = (a.scalar_rows(), a.lanes());
         let blocks = |threads: usize| threads.div_ceil(BLOCK).min(MAX_BLOCKS);
         Ok(Search {
             gpu,
@@ -122,7 +162,7 @@ impl<'a, T: Scalar> Search<'a, T> {
             z: gpu.allocate(n)?,
             q: gpu.allocate(n)?,
             norms: gpu.allocate(blocks(n))?,
-            products: gpu.allocate(blocks(n * lanes))?,
+            products: gpu.allocate(blocks(a.threads()))?,
             state: gpu.zeroed(4 + 2 * (steps + 1))?,
             lanes,
         })
@@ -137,8 +177,8 @@ impl<'a, T: Scalar> Search<'a, T> {
     }
 
     /// The kernels of products, and whether the first one gives the largest row sum as well.
-    fn products(&self) -> (&'static str, bool) {
-        match self.a.block.rows {
+    fn products(a: &DeviceCsr<T>) -> (&'static str, bool) {
+        match a.block.rows {
             1 => ("eigen_product", true),
             3 => ("eigen_product_3x3", true),
             6 => ("eigen_product_6x6", true),
@@ -148,8 +188,8 @@ impl<'a, T: Scalar> Search<'a, T> {
 
     /// The largest row sum of D^-1 A, where it does not come with the first product.
     fn bound(&self) -> Result<()> {
-        let (a, width) = (self.a, self.width as i32);
-        if self.products().1 {
+        let (Factor::Rows(a), width) = (self.a, self.width as i32) else { return Ok(()) };
+        if Self::products(a).1 {
             return Ok(());
         }
         let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
@@ -180,8 +220,11 @@ impl<'a, T: Scalar> Search<'a, T> {
 
     /// The product of A with z over its norm, and its product with z. It is the next u of power steps.
     fn product(&self, step: usize, power: bool) -> Result<()> {
-        let a = self.a;
-        let kernel = self.gpu.kernel(&format!("{}_{}_{}", self.products().0, T::PRECISION.name(), self.lanes))?;
+        let a = match self.a {
+            Factor::Rows(a) => a,
+            Factor::Stencil(a) => return self.stencil_product(a, step, power),
+        };
+        let kernel = self.gpu.kernel(&format!("{}_{}_{}", Self::products(a).0, T::PRECISION.name(), self.lanes))?;
         let (rows, n, width) = (a.rows as i64, a.block.rows as i32, self.width as i32);
         let (step, steps) = (step as i64, self.steps as i64);
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
@@ -196,6 +239,27 @@ impl<'a, T: Scalar> Search<'a, T> {
             &offsets,
             &columns,
             &values,
+            &self.inverse.view(),
+            &self.z.view(),
+            &self.norms.view(),
+            &self.recurrence(),
+            &to,
+            &self.products.view(),
+            &self.state.subslice(0, 1).view().bits(),
+        ];
+        self.gpu.launch_blocks(kernel, self.products.len(), &arguments)
+    }
+
+    fn stencil_product(&self, a: &DeviceStencil<T>, step: usize, power: bool) -> Result<()> {
+        let kernel = self.gpu.kernel(&format!("stencil_eigen_product_{}_{}", T::PRECISION.name(), self.lanes))?;
+        let shape = a.shape().with(&[self.z.view()], self.lanes, (T::PRECISION, T::PRECISION));
+        let to = if power { self.u[0].view() } else { self.q.view() };
+        let arguments: [&dyn Argument; 12] = [
+            &shape,
+            &(step as i64),
+            &(self.steps as i64),
+            &i32::from(power),
+            &a.values.view(),
             &self.inverse.view(),
             &self.z.view(),
             &self.norms.view(),
@@ -253,7 +317,8 @@ mod tests {
     use crate::gpu::setup::diagonal;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::{devices, host};
-    use crate::sparse::Csr;
+    use crate::host::diagonal as on_host;
+    use crate::sparse::{Csr, Grid, SharedStencil};
 
     const METHODS: [Estimate; 3] = [
         Estimate { lanczos: true, steps: 12 },
@@ -273,6 +338,26 @@ mod tests {
             let again = largest(gpu, &estimate, &on_device, &inverse, Some(&expected)).unwrap();
             let expected_again = estimate.largest(&host(), &a.view(), &on_host, Some(&found)).unwrap();
             assert_eq!((again.value, again.value), (expected_again.value, expected.value), "{name} {width}");
+        }
+    }
+
+    #[test]
+    fn estimates_of_stencils_are_those_of_the_host() {
+        for gpu in devices() {
+            for (name, dims) in [("poisson7:12x9x8", [12, 9, 8]), ("poisson27:7", [7; 3]), ("jumps:8", [8; 3])] {
+                let a = gallery::parse(name).unwrap().matrix;
+                let stencil = SharedStencil::from_rows(&a, Grid::new(dims)).unwrap();
+                let inverse = on_host::inverse::<f64, f64>(&a.view(), 1, on_host::AS_IT_IS).unwrap();
+                for estimate in METHODS {
+                    let expected = estimate.largest(&host(), &stencil, &inverse, None).unwrap();
+                    let on_device = DeviceStencil::upload(&gpu, &stencil).unwrap();
+                    let inverse = gpu.upload(&inverse).unwrap();
+                    let found = largest(&gpu, &estimate, Factor::Stencil(&on_device), &inverse, None).unwrap();
+                    assert_eq!(found.value, expected.value, "{name}");
+                    let again = largest(&gpu, &estimate, Factor::Stencil(&on_device), &inverse, Some(&found)).unwrap();
+                    assert_eq!(again.value, found.value, "{name}");
+                }
+            }
         }
     }
 

@@ -274,7 +274,12 @@ impl Setup for Gpu {
         inverse: &Slice<T>,
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        eigenvalue::largest(self, estimate, &*a.to_rows(self)?, inverse, earlier)
+        match a {
+            GpuMatrix::Stencil(a) if a.pattern.block == 1 => {
+                eigenvalue::largest(self, estimate, eigenvalue::Factor::Stencil(a), inverse, earlier)
+            }
+            a => eigenvalue::largest(self, estimate, &*a.to_rows(self)?, inverse, earlier),
+        }
     }
 
     fn as_operator<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
