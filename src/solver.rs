@@ -275,9 +275,6 @@ impl Solver {
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(matrix);
         self.effective = self.effective_config(matrix, grid.as_ref().map(|grid| &grid.symmetry))?;
-        if grid.is_some() {
-            self.effective = GridCopy::config(&self.effective)?;
-        }
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = &other {

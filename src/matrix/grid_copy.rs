@@ -71,6 +71,7 @@ impl Matrix {
         let Some(storage) = self.stencil_storage(context, &pattern, true)? else { return Ok(None) };
         let copy =
             Matrix::at(storage, self.size, Block::square(pattern.block), nnz, lock(self.diagonal.lock()).clone());
+        copy.take_unknowns_of(self);
         copy.set_changes(changes);
         Ok(Some(copy))
     }

@@ -39,32 +39,32 @@ const CG: &[&str] = &["auto", "cg", "fcg"];
 /// Of these, the ones that allow a preconditioner to be rounded differently in each application.
 const FLEXIBLE_CG: &[&str] = &["auto", "fcg"];
 
-/// Multigrid on the grid that rows show pays from this many rows on.
-const FEWEST_ON_GRID: usize = 1 << 13;
+/// Multigrid on the grid that rows show pays from this many rows on. Below it launches are most of a cycle on a GPU, and AMG has fewer.
+const FEWEST_ON_GRID: usize = 500_000;
 
 /// Operator-dependent interpolation on a grid suits couplings that are even in at least this share of the rows, and of the sign of M-matrices but for this
 /// share.
 const EVEN: f64 = 0.6;
 const FEW_SAME_SIGN: f64 = 0.05;
 
-/// The stencils that the rows of a matrix may be those of, where nothing is said about grids and components and multigrid on a grid suits it as
-/// well as aggregation: a scalar symmetric matrix whose couplings are all strong. Symmetry is left to the caller.
+/// The stencils that the rows of a matrix may be those of, where the options ask for multigrid on a grid, or where they leave everything open and that
+/// suits the matrix: a large scalar one whose couplings are even along the axes of the grid. Whether it is symmetric is left to the caller.
 pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<Stencil>> {
+    let (kind, coarsening) = (config.text("amg.type"), config.text("amg.coarsening.type"));
+    let is_asked = kind == "structured" && ["auto", "grid"].contains(&&*coarsening);
     let is_open = CG.contains(&&*config.text("solver.type"))
-        && config.text("amg.type") == "auto"
+        && kind == "auto"
         && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
     let is_plain = matrix.block() == Block::SCALAR
-        && matrix.rows() == matrix.cols()
         && matrix.rows() >= FEWEST_ON_GRID
-        && matrix.stencil().is_none()
         && matrix.near_null_space().is_none()
         && matrix.functions().is_none();
-    if !is_open || !is_plain {
+    if matrix.stencil().is_some() || !(is_asked || is_open && is_plain) {
         return Ok(Vec::new());
     }
-    let stencils = matrix.stencils_of_sample(context)?;
-    let suits = |couplings: &Evenness| couplings.even >= EVEN && couplings.same_sign <= FEW_SAME_SIGN;
-    Ok(stencils.into_iter().filter(|(_, couplings)| suits(couplings)).map(|(stencil, _)| stencil).collect())
+    let suits = |couplings: &Evenness| is_asked || couplings.even >= EVEN && couplings.same_sign <= FEW_SAME_SIGN;
+    let stencils = matrix.stencils_of_sample(context)?.into_iter();
+    Ok(stencils.filter(|(_, couplings)| suits(couplings)).map(|(stencil, _)| stencil).collect())
 }
 
 /// Whether the hierarchy is multigrid on a structured grid; an error where the options ask for it and the matrix has no grid, or contradict
@@ -84,8 +84,8 @@ pub(crate) fn is_structured(matrix: &Matrix, config: &Config) -> Result<bool> {
         ),
         "structured" | "auto" if !has_grid && (kind == "structured" || coarsening == "grid") => fail!(
             OptionValue,
-            "multigrid on a structured grid needs a matrix on one; create it with terrace_matrix_create_stencil or call terrace_matrix_set_grid, \
-             or set amg.type to \"unstructured\""
+            "multigrid on a structured grid needs a matrix on one, and the rows of this one show none to a solver; create it with \
+             terrace_matrix_create_stencil or call terrace_matrix_set_grid, or set amg.type to \"unstructured\""
         ),
         "unstructured" => Ok(false),
         _ => Ok(has_grid && is_open),
@@ -307,6 +307,28 @@ mod tests {
         let Effective { config, choice } =
             effective(Some(Method::Amg), &context, &matrix, &Config::new(), true).unwrap();
         (config.text("amg.interpolation.type"), config.text("amg.smoother.type"), choice)
+    }
+
+    #[test]
+    fn large_matrices_with_even_couplings_on_a_grid_are_solved_there() {
+        let context = Context::new("host:2").unwrap();
+        let found = |name: &str, options: &[(&str, &str)]| {
+            suits_grid(&context, &problem(name), &config(options))
+                .unwrap()
+                .iter()
+                .map(|s| s.grid.dims)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("poisson5:800x700", &[]), [[800, 700, 1]]);
+        assert_eq!(found("anisotropic:800x700", &[("solver.type", "cg")]), [[800, 700, 1]]);
+        assert!(found("poisson5:700", &[]).is_empty(), "490,000 rows");
+        assert!(found("rotated_anisotropic:720:angle=30", &[]).is_empty());
+        assert!(found("shuffled:poisson5:720", &[]).is_empty());
+        let options = [("amg.smoother.type", "jacobi"), ("solver.type", "gmres"), ("amg.type", "unstructured")];
+        for option in options {
+            assert!(found("poisson5:800x700", &[option]).is_empty(), "{option:?}");
+        }
+        assert_eq!(found("rotated_anisotropic:9:angle=30", &[("amg.type", "structured")]), [[9, 9, 1]]);
     }
 
     #[test]

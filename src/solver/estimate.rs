@@ -41,7 +41,7 @@ impl Solver {
             // The caller's matrix is held beside it on the host, and the copy beside the caller's on a GPU.
             let (structure, values) = matrix.owned_bytes();
             let beside = if context.gpu().is_some() { copy.device_bytes() } else { structure + values };
-            return Ok(Solver::estimate(context, &copy, &GridCopy::config(config)?, updates, rows)? + beside);
+            return Ok(Solver::estimate(context, &copy, config, updates, rows)? + beside);
         }
         // The method itself stays open: it depends on the levels.
         let mut chosen = whole.effective_config(Some(matrix), None)?;

@@ -3,7 +3,6 @@
 
 use super::{Solver, State};
 use crate::backend::common::Symmetry;
-use crate::config::Config;
 use crate::context::LogLevel;
 use crate::error::Result;
 use crate::matrix::Matrix;
@@ -22,20 +21,11 @@ pub(super) struct GridCopy {
 }
 
 impl GridCopy {
-    /// The options with a smoother that takes few launches, and several right-hand sides at once.
-    pub fn config(config: &Config) -> Result<Config> {
-        let mut config = config.clone();
-        config.set_str("amg.smoother.type", "chebyshev")?;
-        Ok(config)
-    }
-
     /// What the report says of the choice.
     pub fn choice(&self) -> String {
         let dims = self.matrix.stencil().map_or([0; 3], |stencil| stencil.grid.dims);
         let [nx, ny, nz] = dims;
-        format!(
-            "multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show; couplings are even along its axes"
-        )
+        format!("multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show")
     }
 }
 
@@ -48,17 +38,17 @@ impl State {
 }
 
 impl Solver {
-    /// The copy of a matrix as a stencil, where its rows show a grid and the options leave the components open. None for most matrices, after a look
-    /// at some of their rows.
+    /// The copy of a matrix as a stencil, where its rows show a grid and the options ask for one or leave the components open. None for most matrices,
+    /// after a look at some of their rows.
     pub(super) fn grid_copy(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<GridCopy>> {
         let is_alone = self.operator.is_none() && self.preconditioner_matrix.is_none();
         let may = self.method() == Some(Method::Amg) && is_alone && self.config.text("amg.reorder") != "on";
         let Some(matrix) = matrix.filter(|_| may) else { return Ok(None) };
-        let start = Instant::now();
+        let (start, is_asked) = (Instant::now(), self.config.text("amg.type") == "structured");
         for stencil in suits_grid(&self.context, matrix, &self.config)? {
             let Some(copy) = matrix.as_stencil(&self.context, stencil)? else { continue };
             let symmetry = copy.symmetry(&self.context)?;
-            if !symmetry.is_symmetric_in(copy.precision()) {
+            if !is_asked && !symmetry.is_symmetric_in(copy.precision()) {
                 return Ok(None);
             }
             let found = GridCopy { matrix: Arc::new(copy), symmetry, seconds: start.elapsed().as_secs_f64() };
@@ -93,6 +83,8 @@ mod tests {
         Arc::new(if context.gpu().is_some() { matrix.to_device(context).unwrap() } else { matrix })
     }
 
+    const ASKED: &[(&str, &str)] = &[("amg.type", "structured")];
+
     /// The choice of a set-up, and the iterations of a solve after it, after new values, and after an update.
     fn solved(device: &str, name: &str, options: &[(&str, &str)]) -> (String, [usize; 3]) {
         let context = Context::new(device).unwrap();
@@ -104,9 +96,11 @@ mod tests {
         let iterations = |solver: &mut Solver, scale: f64| {
             let (b, mut x) = (vec![1.0; n], vec![0.0; n]);
             assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{name} on {device}");
-            let (a, mut residual) = (gallery::parse(name).unwrap().matrix, 0.0_f64);
+            let a = gallery::parse(name).unwrap().matrix;
+            let (scalar, mut residual) = (a.view().to_scalar().unwrap(), 0.0_f64);
             for i in 0..n {
-                let ax: f64 = a.view().row_range(i).map(|p| scale * a.values[p] * x[a.view().col(p)]).sum();
+                let ax: f64 =
+                    scalar.view().row_range(i).map(|p| scale * scalar.values[p] * x[scalar.view().col(p)]).sum();
                 residual += (1.0 - ax).powi(2);
             }
             assert!((residual / n as f64).sqrt() < 1.1e-8, "{name} on {device}: {residual}");
@@ -126,19 +120,18 @@ mod tests {
         for (name, dims) in
             [("poisson7:22x20x19", "22 x 20 x 19"), ("jumps:21", "21 x 21 x 21"), ("anisotropic:96x87", "96 x 87 x 1")]
         {
-            let host = solved("host:2", name, &[]);
+            let host = solved("host:2", name, ASKED);
             assert!(host.0.contains(dims), "{}", host.0);
-            assert_eq!(solved("sim:32", name, &[]), host, "{name}");
-            assert!(host.1[0] <= 16 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
-            let rows = solved("host:2", name, &[("amg.type", "unstructured")]);
-            assert!(!rows.0.starts_with("multigrid"), "{}", rows.0);
+            assert_eq!(solved("sim:32", name, ASKED), host, "{name}");
+            assert!(host.1[0] <= 18 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
         }
     }
 
     #[test]
     fn an_estimate_bounds_what_is_held_beside_the_rows() {
         for (device, updates) in [("host:2", false), ("host:2", true), ("sim:32", false)] {
-            let (context, config) = (Context::new(device).unwrap(), Config::new());
+            let (context, mut config) = (Context::new(device).unwrap(), Config::new());
+            config.set_str("amg.type", "structured").unwrap();
             let matrix = on(&context, "poisson7:22x20x19");
             let used = || context.gpu().map_or(0, |gpu| gpu.memory().used);
             let before = used();
@@ -159,15 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn other_matrices_and_chosen_components_stay_in_rows() {
-        for (name, options) in [
-            ("lognormal:21:sigma=4", &[][..]),
-            ("shuffled:poisson7:21", &[]),
-            ("poisson7:21", &[("amg.coarsening.type", "pmis")]),
-            ("poisson7:21", &[("solver.type", "gmres")]),
-            ("poisson7:12", &[]),
-        ] {
-            assert!(!solved("host:2", name, options).0.starts_with("multigrid"), "{name}");
+    fn what_shows_no_grid_is_refused_where_one_is_asked_for() {
+        for name in ["shuffled:poisson7:12", "random_m_matrix:900"] {
+            let (context, mut config) = (Context::new("host:1").unwrap(), Config::new());
+            config.set_str("amg.type", "structured").unwrap();
+            let error = Solver::new(&context, &config).setup(Some(&on(&context, name))).unwrap_err();
+            assert!(error.message.contains("terrace_matrix_set_grid"), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn nonsymmetric_matrices_and_blocks_are_on_grids_where_that_is_asked_for() {
+        let (choice, _) = solved("host:2", "convection_diffusion:20:epsilon=1", ASKED);
+        assert!(choice.contains("20 x 20 x 1"), "{choice}");
+        let (choice, _) = solved("host:2", "elasticity:5", ASKED);
+        assert!(choice.contains("5 x 6 x 6"), "{choice}");
     }
 }
