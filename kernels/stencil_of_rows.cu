@@ -49,35 +49,37 @@ DEVICE bool stencil_of_row(i64 cell, const StencilShape &g, int width, const Ste
     return p == end;
 }
 
-// A stencil of a matrix in rows. Sets `flag` where that has other entries. Rows of scalars come by way of shared memory, so that neighbouring threads load
-// neighbouring entries.
+// A stencil of a matrix in rows. Sets `flag` where that has other entries.
 template <class T>
 DEVICE void stencil_of_rows(
+    i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<T> &to, const Out<i32> &flag
+) {
+    const i64 cell = global_index();
+    if (cell < cells && !stencil_of_row(cell, g, g.block * g.block, numbers, offsets[cell], offsets[cell + 1], columns, values, to)) {
+        flag[0] = 1;
+    }
+}
+
+// The same for long rows of scalars, by way of shared memory, so that neighbouring threads load neighbouring entries.
+template <class T>
+DEVICE void stencil_of_long_rows(
     i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<T> &to, const Out<i32> &flag
 ) {
     SHARED(i32, staged_columns, ROOM);
     SHARED(T, staged_values, ROOM);
     const i64 first_row = block_index() * ROWS, last_row = first_row + ROWS < cells ? first_row + ROWS : cells;
     const i64 first = offsets[first_row], last = offsets[last_row];
-    const bool scalar = g.block == 1, fits = last - first <= ROOM;
-    if (scalar && fits) {
-        for (i64 p = first + thread_index(); p < last; p += BLOCK) {
-            staged_columns[p - first] = columns[p];
-            staged_values[p - first] = values[p];
-        }
+    const bool fits = last - first <= ROOM;
+    for (i64 p = first + thread_index(); fits && p < last; p += BLOCK) {
+        staged_columns[p - first] = columns[p];
+        staged_values[p - first] = values[p];
     }
     barrier();
     const i64 cell = first_row + thread_index();
     if (thread_index() >= ROWS || cell >= last_row) {
         return;
     }
-    bool same = fits;
-    if (fits) {
-        const i64 p = offsets[cell], end = offsets[cell + 1];
-        same = scalar ? stencil_of_row(cell, g, 1, numbers, p - first, end - first, staged_columns, staged_values, to)
-                      : stencil_of_row(cell, g, g.block * g.block, numbers, p, end, columns, values, to);
-    }
-    if (!same) {
+    if (!fits || !stencil_of_row(cell, g, 1, numbers, offsets[cell] - first, offsets[cell + 1] - first, staged_columns, staged_values, to)) {
         flag[0] = 1;
     }
 }
@@ -88,5 +90,8 @@ DEVICE void stencil_of_rows(
     } \
     KERNEL(stencil_of_rows_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<i64> offsets, In<i32> columns, In<T> values, Out<T> to, Out<i32> flag) { \
         stencil_of_rows<T>(cells, g, numbers, offsets, columns, values, to, flag); \
+    } \
+    KERNEL(stencil_of_long_rows_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<i64> offsets, In<i32> columns, In<T> values, Out<T> to, Out<i32> flag) { \
+        stencil_of_long_rows<T>(cells, g, numbers, offsets, columns, values, to, flag); \
     }
 FOR_SETUP(STENCIL_OF_ROWS)

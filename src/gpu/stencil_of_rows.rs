@@ -12,7 +12,10 @@ use std::sync::Arc;
 /// Entries of a row that a sample has room for, as in the kernel.
 const SAMPLED: usize = 28;
 
-/// Rows of a block of threads, as in the kernel.
+/// Rows of a stencil with so many entries come by way of shared memory.
+const LONG: usize = 14;
+
+/// Rows of a block of threads then, as in the kernel.
 const ROWS_OF_BLOCK: usize = BLOCK / 2;
 
 impl<T: Scalar> DeviceCsr<T> {
@@ -58,8 +61,12 @@ impl<T: Scalar> DeviceStencil<T> {
             &matrix.values.view(),
             &flag.view(),
         ];
-        let kernel = gpu.kernel(&format!("stencil_of_rows_{}", T::PRECISION.name()))?;
-        gpu.launch_blocks(kernel, cells.div_ceil(ROWS_OF_BLOCK), &arguments)?;
+        if pattern.block == 1 && pattern.offsets.len() >= LONG {
+            let kernel = gpu.kernel(&format!("stencil_of_long_rows_{}", T::PRECISION.name()))?;
+            gpu.launch_blocks(kernel, cells.div_ceil(ROWS_OF_BLOCK), &arguments)?;
+        } else {
+            gpu.launch(gpu.kernel(&format!("stencil_of_rows_{}", T::PRECISION.name()))?, cells, &arguments)?;
+        }
         Ok((gpu.fetch(&flag)?[0] == 0).then_some(matrix))
     }
 }
