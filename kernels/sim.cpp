@@ -81,25 +81,38 @@ constexpr std::size_t STACK = 32 * 1024 + 5 * 64;
 constexpr std::size_t SHARED_BYTES = 48 * 1024;
 constexpr int WARPS = BLOCK / WARP;
 
-enum class State { ready, exchanging, waiting, ended };
+enum class State : std::uint8_t { fresh, ready, exchanging, waiting, ended };
 
 struct Fiber {
+    // Where it was left.
     Stack stack;
-    State state;
+    // The number of the stack that it runs on.
+    int number;
     std::uint64_t bits;
     // Of the group that it exchanges with.
     int lanes;
     std::size_t shared;
 };
 
+// Sizes of groups: powers of two up to a warp.
+constexpr int GROUP_SIZES = 7;
+
 // What one launch at a time needs.
 struct Engine {
     char stacks[BLOCK][STACK];
+    // Numbers of the stacks that no fiber runs on: the one used last is taken first, so that few of them are in use where
+    // threads do not wait for each other.
+    int unused[BLOCK];
+    int unused_count;
     // From a lane to the next one: 1, or -1 when the order is turned round.
     int step;
     alignas(16) char shared[SHARED_BYTES];
+    // Bytes of it that were set to NaN for this block.
+    std::size_t shared_ready;
+    State states[BLOCK];
     Fiber fibers[BLOCK];
-    std::uint64_t exchanged[WARP];
+    // What the lanes of a warp got last in groups of each size. A lane has read it before its group exchanges again.
+    std::uint64_t exchanged[GROUP_SIZES][WARP];
     Stack scheduler;
     const Entry *entry;
     void **arguments;
@@ -113,6 +126,7 @@ struct Engine {
         }
         failed = true;
     }
+    bool can_run(int thread) const { return states[thread] <= State::ready; }
 };
 
 __thread Position here;
@@ -122,87 +136,93 @@ static thread_local Engine *engine = nullptr;
 
 inline Fiber &current() { return engine->fibers[here.thread]; }
 
-INLINE void yield_to_scheduler(State state) {
-    Fiber &fiber = current();
-    fiber.state = state;
-    switch_stacks(fiber.stack, engine->scheduler);
+void run_fiber();
+
+// A thread that has not run yet gets a stack.
+INLINE void prepare(int thread) {
+    Engine &e = *engine;
+    if (e.states[thread] == State::fresh) {
+        Fiber &fiber = e.fibers[thread];
+        e.states[thread] = State::ready;
+        fiber.number = e.unused[--e.unused_count];
+        fiber.shared = 0;
+        fiber.stack.prepare(e.stacks[fiber.number], STACK, run_fiber);
+    }
 }
 
-// Goes on with the next lane of the warp if it can run, else with the scheduler: half as many switches as by the scheduler alone.
-INLINE void yield(State state) {
+INLINE void yield_to_scheduler(State state) {
+    engine->states[here.thread] = state;
+    switch_stacks(current().stack, engine->scheduler);
+}
+
+INLINE void yield_to(int next, State state) {
     Engine &e = *engine;
-    const int thread = here.thread;
-    const int next = thread + e.step;
-    Fiber &fiber = e.fibers[thread];
-    if (((thread ^ next) & ~(WARP - 1)) != 0 || e.fibers[next].state != State::ready) {
-        return yield_to_scheduler(state);
-    }
-    fiber.state = state;
+    Fiber &fiber = current();
+    e.states[here.thread] = state;
+    prepare(next);
     here.thread = next;
     switch_stacks(fiber.stack, e.fibers[next].stack);
 }
 
+// Whether there is a next lane of the warp that can run.
+INLINE bool next_can_run(int next) { return ((here.thread ^ next) & ~(WARP - 1)) == 0 && engine->can_run(next); }
+
+// Goes on with the next lane of the warp if it can run, else with the scheduler: half as many switches as by the scheduler alone.
+INLINE void yield(State state) {
+    const int next = here.thread + engine->step;
+    if (next_can_run(next)) {
+        yield_to(next, state);
+    } else {
+        yield_to_scheduler(state);
+    }
+}
+
+// Runs a thread, and on the same stack those after it of the warp that have not started.
 void run_fiber() {
-    engine->entry->invoke(engine->entry->kernel, engine->arguments);
+    Engine &e = *engine;
+    for (;;) {
+        e.entry->invoke(e.entry->kernel, e.arguments);
+        const int thread = here.thread;
+        const int next = thread + e.step;
+        if (!next_can_run(next) || e.states[next] != State::fresh) {
+            break;
+        }
+        e.states[thread] = State::ended;
+        e.states[next] = State::ready;
+        e.fibers[next].number = e.fibers[thread].number;
+        e.fibers[next].shared = 0;
+        here.thread = next;
+    }
+    e.unused[e.unused_count++] = current().number;
     yield(State::ended);
     std::abort(); // a fiber that has ended is not resumed
 }
 
 INLINE void resume(int thread) {
+    prepare(thread);
     here.thread = thread;
     switch_stacks(engine->scheduler, engine->fibers[thread].stack);
-}
-
-// Lets the groups of a warp go on of which every lane exchanges values, and tells whether there was one.
-bool complete_exchanges(int warp) {
-    Engine &e = *engine;
-    bool any = false;
-    for (int lane = 0; lane < WARP; ++lane) {
-        Fiber *warp_fibers = e.fibers + warp * WARP;
-        const int lanes = warp_fibers[lane].lanes;
-        if (warp_fibers[lane].state != State::exchanging || lane % lanes != 0) {
-            continue;
-        }
-        int ready = 0;
-        for (int k = 0; k < lanes; ++k) {
-            const Fiber &fiber = warp_fibers[lane + k];
-            ready += fiber.state == State::exchanging && fiber.lanes == lanes;
-        }
-        if (ready != lanes) {
-            continue;
-        }
-        for (int k = 0; k < lanes; ++k) {
-            Fiber &fiber = warp_fibers[lane + k];
-            e.exchanged[lane + k] = fiber.bits;
-            fiber.state = State::ready;
-        }
-        any = true;
-    }
-    return any;
 }
 
 // Runs a warp until all of its lanes wait at a barrier or have ended.
 void run_warp(int warp) {
     Engine &e = *engine;
-    for (;;) {
+    for (bool any = true; any;) {
+        any = false;
         for (int i = 0; i < WARP; ++i) {
             const int thread = warp * WARP + (e.step < 0 ? WARP - 1 - i : i);
-            if (e.fibers[thread].state == State::ready) {
-                // Lanes after it may run, too, before the scheduler goes on.
+            if (e.can_run(thread)) {
+                // Other lanes may run, too, before the scheduler goes on.
                 resume(thread);
+                any = true;
             }
             if (e.failed) {
                 return;
             }
         }
-        int exchanging = 0;
-        for (int lane = 0; lane < WARP; ++lane) {
-            exchanging += e.fibers[warp * WARP + lane].state == State::exchanging;
-        }
-        if (exchanging == 0) {
-            return;
-        }
-        if (!complete_exchanges(warp)) {
+    }
+    for (int lane = 0; lane < WARP; ++lane) {
+        if (e.states[warp * WARP + lane] == State::exchanging) {
             e.fail("lanes of a warp exchange values while others have ended or wait at a barrier");
             return;
         }
@@ -212,21 +232,15 @@ void run_warp(int warp) {
 void run_block(bool reverse) {
     Engine &e = *engine;
     e.step = reverse ? -1 : 1;
-    // All bits set: NaN in every format.
-    std::memset(e.shared, 0xff, sizeof e.shared);
-    for (int thread = 0; thread < BLOCK; ++thread) {
-        Fiber &fiber = e.fibers[thread];
-        fiber.state = State::ready;
-        fiber.shared = 0;
-        fiber.stack.prepare(e.stacks[thread], STACK, run_fiber);
-    }
+    e.shared_ready = 0;
+    std::memset(e.states, static_cast<int>(State::fresh), sizeof e.states);
     for (;;) {
         for (int i = 0; i < WARPS && !e.failed; ++i) {
             run_warp(reverse ? WARPS - 1 - i : i);
         }
         int waiting = 0;
-        for (const Fiber &fiber : e.fibers) {
-            waiting += fiber.state == State::waiting;
+        for (const State &state : e.states) {
+            waiting += state == State::waiting;
         }
         if (e.failed || waiting == 0) {
             return;
@@ -235,9 +249,7 @@ void run_block(bool reverse) {
             e.fail("threads wait at a barrier that others have passed by");
             return;
         }
-        for (Fiber &fiber : e.fibers) {
-            fiber.state = State::ready;
-        }
+        std::memset(e.states, static_cast<int>(State::ready), sizeof e.states);
     }
 }
 
@@ -250,21 +262,47 @@ Entry::Entry(const char *name, const void *kernel, Invoke invoke, const unsigned
 
 void barrier() { yield(State::waiting); }
 
+// Goes on when all lanes of the group have come: with the next lane until then, in a circle, so that a group runs on its own. The last one to
+// come hands out the values, and runs on.
 const std::uint64_t *exchange(std::uint64_t bits, int lanes) {
-    current().bits = bits;
-    current().lanes = lanes;
-    yield(State::exchanging);
-    return engine->exchanged + here.thread % WARP / lanes * lanes;
+    Engine &e = *engine;
+    const int thread = here.thread;
+    const int first = thread & ~(lanes - 1);
+    std::uint64_t *exchanged = e.exchanged[__builtin_ctz(static_cast<unsigned>(lanes))] + first % WARP;
+    e.fibers[thread].bits = bits;
+    e.fibers[thread].lanes = lanes;
+    const int next = first + ((thread + e.step) & (lanes - 1));
+    if (next != thread && e.can_run(next)) {
+        yield_to(next, State::exchanging);
+        return exchanged;
+    }
+    for (int k = first; k < first + lanes; ++k) {
+        if (k != thread && (e.states[k] != State::exchanging || e.fibers[k].lanes != lanes)) {
+            yield(State::exchanging);
+            return exchanged;
+        }
+    }
+    for (int k = 0; k < lanes; ++k) {
+        exchanged[k] = e.fibers[first + k].bits;
+    }
+    std::memset(e.states + first, static_cast<int>(State::ready), static_cast<std::size_t>(lanes));
+    return exchanged;
 }
 
 void *shared(std::size_t bytes) {
+    Engine &e = *engine;
     Fiber &fiber = current();
     const std::size_t start = fiber.shared;
     fiber.shared = (start + bytes + 15) / 16 * 16;
     if (fiber.shared > SHARED_BYTES) {
         stop("an allocation of shared memory", static_cast<i64>(fiber.shared), SHARED_BYTES);
     }
-    return engine->shared + start;
+    // The first thread of the block that comes here sets all bits: NaN in every format.
+    if (fiber.shared > e.shared_ready) {
+        std::memset(e.shared + e.shared_ready, 0xff, fiber.shared - e.shared_ready);
+        e.shared_ready = fiber.shared;
+    }
+    return e.shared + start;
 }
 
 void stop(const char *what, i64 index, i64 len) {
@@ -306,6 +344,10 @@ extern "C" int EXPORTED(_launch)(void *room, const void *kernel, long long block
     engine.message = message;
     engine.message_len = message_len;
     engine.failed = false;
+    for (int i = 0; i < BLOCK; ++i) {
+        engine.unused[i] = i;
+    }
+    engine.unused_count = BLOCK;
     if (count != engine.entry->count || std::memcmp(sizes, engine.entry->sizes, count) != 0) {
         sim::here = {0, 0, blocks};
         engine.fail("the arguments have not the number and the sizes that the kernel declares");
