@@ -440,7 +440,7 @@ fn over_ranks(a: &Csr<f64>, options: &CStr, most: usize) {
 
 #[test]
 fn each_failed_allocation_is_a_status() {
-    let large = gallery::poisson5(72, 70).unwrap();
+    let large = gallery::poisson5(50, 48).unwrap();
     let small = gallery::poisson5(30, 30).unwrap();
     let classical = c"{\"amg.coarsening.type\": \"pmis\"}";
     let reordered = c"{\"amg.reorder\": \"on\", \"amg.coarsening.type\": \"pmis\"}";

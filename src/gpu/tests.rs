@@ -32,11 +32,16 @@ mod stencils;
 mod vectors;
 
 pub(super) fn devices() -> Vec<Gpu> {
-    let mut all = Vec::new();
-    for warp in [32, 64].into_iter().filter(|_| terrace_kernels::SIM) {
-        all.push(Gpu::open(DeviceKind::Sim, warp).unwrap());
-        all.push(Gpu::reversed_sim(warp).unwrap());
-    }
+    chosen_devices(|_| true)
+}
+
+/// The simulated ones whose numbers are chosen, and real ones.
+fn chosen_devices(chosen: impl Fn(usize) -> bool) -> Vec<Gpu> {
+    let simulated = |k: usize| match k {
+        0 | 2 => Gpu::open(DeviceKind::Sim, 32 << (k / 2)).unwrap(),
+        _ => Gpu::reversed_sim(32 << (k / 2)).unwrap(),
+    };
+    let mut all: Vec<Gpu> = (0..SIMULATED).filter(|k| chosen(*k)).map(simulated).collect();
     if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
         all.push(Gpu::open(DeviceKind::Cuda, 0).unwrap());
     } else {
@@ -50,15 +55,21 @@ pub(super) const SIMULATED: usize = if terrace_kernels::SIM { 4 } else { 0 };
 
 /// One simulated device, where a test takes its time, and all real ones.
 pub(super) fn one_of_each() -> Vec<Gpu> {
-    devices().into_iter().enumerate().filter_map(|(k, gpu)| (k == 0 || k >= SIMULATED).then_some(gpu)).collect()
+    chosen_devices(|k| k == 0)
 }
 
 /// One simulated device after the other, where a test has many cases, and real ones always.
 pub(super) fn rotating_devices() -> Vec<Gpu> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
-    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == next).then_some(gpu);
-    devices().into_iter().enumerate().filter_map(chosen).collect()
+    chosen_devices(|k| k == next)
+}
+
+/// A simulated device of each width of warps, in opposite orders that change from call to call, and real ones always.
+pub(super) fn both_widths() -> Vec<Gpu> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % 2;
+    chosen_devices(|k| k == next || k == 3 - next)
 }
 
 pub(super) fn host() -> Host {

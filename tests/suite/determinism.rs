@@ -22,36 +22,37 @@ fn right_hand_side(n: usize) -> Vec<f64> {
 
 #[test]
 fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
+    // More rows than a vector has in one piece.
     let cases: &[(&str, &[(&str, &str)])] = &[
-        ("poisson7:22", &[]),
-        ("poisson7:22", &[("amg.coarsening.type", "mis2"), ("solver.type", "fcg")]),
-        ("poisson7:22", &[("amg.interpolation.type", "direct"), ("amg.strength.type", "absolute")]),
-        ("poisson7:22", &[("amg.interpolation.type", "classical_modified")]),
-        ("poisson7:22", &[("amg.interpolation.type", "mm_ext")]),
+        ("poisson7:21", &[]),
+        ("poisson7:21", &[("amg.coarsening.type", "mis2"), ("solver.type", "fcg")]),
+        ("poisson7:21", &[("amg.interpolation.type", "direct"), ("amg.strength.type", "absolute")]),
+        ("poisson7:21", &[("amg.interpolation.type", "classical_modified")]),
+        ("poisson7:21", &[("amg.interpolation.type", "mm_ext")]),
         ("poisson27:20", &[("amg.interpolation.type", "mm_ext_i"), ("amg.coarsening.aggressive_levels", "1")]),
-        ("poisson7:22", &[("amg.coarsening.type", "pairwise")]),
-        ("poisson7:22", &[("amg.coarsening.aggressive_levels", "1")]),
-        ("poisson7:22", &[("amg.coarsening.aggressive_levels", "2"), ("amg.interpolation.aggressive", "multipass")]),
-        ("poisson7:22", &[("amg.coarsening.type", "hmis")]),
+        ("poisson7:21", &[("amg.coarsening.type", "pairwise")]),
+        ("poisson7:21", &[("amg.coarsening.aggressive_levels", "1")]),
+        ("poisson7:21", &[("amg.coarsening.aggressive_levels", "2"), ("amg.interpolation.aggressive", "multipass")]),
+        ("poisson7:21", &[("amg.coarsening.type", "hmis")]),
         // Three pieces in two turns.
         ("poisson5:1040x520", &[("amg.coarsening.type", "hmis"), ("solver.max_iterations", "3")]),
         ("elasticity:14", &[("amg.coarsening.type", "pairwise"), ("amg.interpolation.type", "tentative")]),
-        ("poisson5:150", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
-        ("poisson7:22", &[("solver.type", "fgmres")]),
-        ("poisson7:22", &[("solver.type", "bicgstab")]),
-        ("poisson7:22", &[("solver.type", "richardson")]),
-        ("poisson7:22", &[("amg.cycle.type", "w")]),
-        ("poisson5:150", &[("amg.cycle.type", "k"), ("amg.coarsening.type", "mis2"), ("precision.vector", "f64,f32")]),
+        ("poisson5:100", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
+        ("poisson7:21", &[("solver.type", "fgmres")]),
+        ("poisson7:21", &[("solver.type", "bicgstab")]),
+        ("poisson7:21", &[("solver.type", "richardson")]),
+        ("poisson7:21", &[("amg.cycle.type", "w")]),
+        ("poisson5:100", &[("amg.cycle.type", "k"), ("amg.coarsening.type", "mis2"), ("precision.vector", "f64,f32")]),
         ("poisson27:20", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
-        ("convection_diffusion:110", &[("solver.type", "gmres")]),
+        ("convection_diffusion:96", &[("solver.type", "gmres")]),
         ("jumps:22", &[]),
         ("elasticity:14", &[]),
         ("elasticity:14:clamped=0", &[("solver.null_space", "near_null_space")]),
-        ("poisson5:150", &[("amg.smoother.type", "l1_gauss_seidel")]),
+        ("poisson5:100", &[("amg.smoother.type", "l1_gauss_seidel")]),
         ("elasticity:14", &[("amg.smoother.type", "l1_gauss_seidel"), ("precision.smoother", "f32")]),
-        ("poisson7:22", &[("amg.smoother.type", "gauss_seidel")]),
+        ("poisson7:21", &[("amg.smoother.type", "gauss_seidel")]),
         (
-            "convection_diffusion:110",
+            "convection_diffusion:96",
             &[
                 ("amg.smoother.type", "gauss_seidel"),
                 ("amg.smoother.gauss_seidel.direction", "symmetric"),
@@ -61,16 +62,20 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("elasticity:14", &[("amg.smoother.type", "gauss_seidel"), ("precision.smoother", "f32")]),
         ("elasticity:14", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]),
         ("elasticity:14", &[("amg.smoother.type", "chebyshev"), ("amg.eigenvalue.method", "power")]),
-        ("poisson7:22", &[("amg.smoother.type", "jacobi"), ("amg.eigenvalue.steps", "5")]),
+        ("poisson7:21", &[("amg.smoother.type", "jacobi"), ("amg.eigenvalue.steps", "5")]),
         ("elasticity:14", &[("amg.smoother.type", "fsai")]),
         ("elasticity:14", &[("precision.matrix", "f16"), ("precision.transfer", "f16"), ("precision.vector", "f32")]),
-        ("poisson7:22", &[("precision.matrix", "f64,bf16"), ("precision.smoother", "f64,f16")]),
+        ("poisson7:21", &[("precision.matrix", "f64,bf16"), ("precision.smoother", "f64,f16")]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
     ];
     let deep = std::env::var_os("TERRACE_DEEP").is_some();
     for (i, (name, options)) in cases.iter().enumerate() {
         let matrix = problem(name);
-        let config = config(options);
+        let mut config = config(options);
+        // Krylov methods run to their end; where another component is tried, its bits are in the first iterations.
+        if !options.iter().any(|(key, _)| key.starts_with("solver.")) {
+            config.set_int("solver.max_iterations", 6).unwrap();
+        }
         let run = |threads: usize| {
             let context = Context::new(&format!("host:{threads}")).unwrap();
             let mut solver = Solver::new(&context, &config);

@@ -28,8 +28,12 @@ fn the_memory_estimate_bounds_what_set_up_takes() {
         let scalars = if device == "cuda:0" { "elasticity:60" } else { "elasticity:4" };
         let given = names.iter().map(|name| (name.to_string(), problem(name)));
         let matrices = given.chain([(format!("{scalars} in scalars"), in_scalars(scalars, ASCENDING))]);
-        for (name, matrix) in matrices {
+        for (p, (name, matrix)) in matrices.enumerate() {
             for (k, options) in COMPONENTS.iter().enumerate() {
+                // Every other component on a simulated GPU, others for the next matrix.
+                if device != "cuda:0" && (p + k / 2) % 2 == 1 {
+                    continue;
+                }
                 let context = Context::new(device).unwrap();
                 let matrix =
                     if k % 2 == 0 { Arc::clone(&matrix) } else { Arc::new(matrix.to_device(&context).unwrap()) };

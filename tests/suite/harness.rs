@@ -123,16 +123,21 @@ fn every_combination(p: usize) {
     }
 }
 
+/// Each transfer with each smoother on two of the three problems; with TERRACE_DEEP set on all.
 #[test]
 fn every_transfer_of_structured_grids_converges_with_every_smoother() {
     let context = Context::new("host:1").unwrap();
+    let all = std::env::var_os("TERRACE_DEEP").is_some();
     for (p, name) in PROBLEMS.iter().enumerate() {
         let problem = gallery::parse(name).unwrap();
         let grid = problem.grid.unwrap();
         let matrix = Arc::new(problem.into_matrix().unwrap());
         matrix.set_grid(Grid::new(grid)).unwrap();
-        for (interpolation, bounds) in GRID_METHODS {
-            for (smoother, more_for_smoother) in SMOOTHERS {
+        for (m, (interpolation, bounds)) in GRID_METHODS.iter().enumerate() {
+            for (s, (smoother, more_for_smoother)) in SMOOTHERS.iter().enumerate() {
+                if !all && (m + s + p).is_multiple_of(3) {
+                    continue;
+                }
                 let mut config = Config::new();
                 config.set_str("solver.type", "cg").unwrap();
                 config.set_str("amg.smoother.type", smoother).unwrap();

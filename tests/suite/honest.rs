@@ -86,8 +86,9 @@ fn a_solve_that_diverges_says_so_and_returns_nothing_worse_than_the_guess() {
     let matrix = problem("convection_diffusion:20");
     let n = matrix.rows();
     let b = vec![1.0; n];
-    for device in all_devices() {
-        for method in ["cg", "fcg"] {
+    let mut good = set_up("host:2", &matrix, &[]).unwrap();
+    for (k, method) in ["cg", "fcg"].into_iter().enumerate() {
+        for device in std::iter::once("host:2").chain(rotating_devices(k)) {
             let options = [("solver.type", method), ("solver.divergence_tolerance", "1e4")];
             let mut solver = set_up(device, &matrix, &options).unwrap();
             let mut x = vec![0.0; n];
@@ -101,7 +102,6 @@ fn a_solve_that_diverges_says_so_and_returns_nothing_worse_than_the_guess() {
             let told = solver.report().solves[0].true_residual;
             assert!(told <= 1.0 && (residual(&matrix, &x) - told).abs() < 1e-10, "{what}: {told}");
             // From the solution there is nowhere to go but away.
-            let mut good = set_up("host:2", &matrix, &[]).unwrap();
             good.solve(&b, &mut x, Guess::Zero).unwrap();
             let _ = solver.solve(&b, &mut x, Guess::Given);
             assert!(residual(&matrix, &x) < 1e-7, "{what}");
@@ -170,7 +170,7 @@ fn what_was_not_solved_is_named_with_its_residual() {
 
 #[test]
 fn f32_reaches_its_tolerance_and_claims_no_more() {
-    for (p, name) in ["poisson5:40", "poisson7:12", "anisotropic:30", "elasticity:4"].into_iter().enumerate() {
+    for (p, name) in ["poisson5:24", "poisson7:8", "anisotropic:20", "elasticity:3"].into_iter().enumerate() {
         for device in std::iter::once("host:2").chain(rotating_devices(p)) {
             let a = gallery::parse(name).unwrap().matrix;
             let narrow = Csr::<f32> {
@@ -283,8 +283,8 @@ fn other_matrices_and_set_up_in_f32_work_in_any_units() {
 
 #[test]
 fn every_preset_solves_on_every_device() {
-    for device in all_devices() {
-        for preset in presets::PRESETS {
+    for (k, preset) in presets::PRESETS.iter().enumerate() {
+        for device in std::iter::once("host:2").chain(rotating_devices(k)) {
             let matrix = match preset.name {
                 "convection" => problem("convection_diffusion:12"),
                 "elasticity" | "mechanics" | "mechanics_robust" => problem("elasticity:3"),

@@ -20,17 +20,24 @@ fn neumann(mut a: Csr<f64>) -> Csr<f64> {
 #[test]
 fn singular_systems_are_solved() {
     let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
-    for a in [
+    let problems = [
         neumann(gallery::poisson5(90, 70).unwrap()),
         neumann(gallery::poisson7(20, 18, 16).unwrap()),
         neumann(gallery::poisson5(9, 9).unwrap()),
-    ] {
+    ];
+    for (p, a) in problems.into_iter().enumerate() {
         let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
         let n = a.rows;
         let uneven: Vec<f64> = (0..n).map(|i| ((i * 31) % 101) as f64).collect();
         let consistent: Vec<f64> = uneven.iter().map(|v| v - mean(&uneven)).collect();
-        for (coarsening, interpolation) in [("pmis", "extended_i"), ("mis2", "smoothed"), ("mis2", "tentative")] {
-            for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        let transfers = [("pmis", "extended_i"), ("mis2", "smoothed"), ("mis2", "tentative")];
+        for (c, (coarsening, interpolation)) in transfers.into_iter().enumerate() {
+            let methods = ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"];
+            for (m, method) in methods.into_iter().enumerate() {
+                // The large problems take turns.
+                if p < 2 && (p + c + m) % 2 == 1 {
+                    continue;
+                }
                 let what = format!("{n} rows {coarsening} {interpolation} {method}");
                 let options = [
                     ("solver.type", method),

@@ -75,9 +75,9 @@ fn renewed_levels_are_those_of_the_host() {
     let two = [aggressive[0], aggressive[1], aggressive[2], ("amg.functions", "2")];
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("poisson7:8", &pmis),
-        ("poisson7:10", &aggressive),
-        ("jumps:8", &aggressive),
-        ("poisson27:7", &pmis),
+        ("poisson7:8", &aggressive),
+        ("jumps:7", &aggressive),
+        ("poisson27:6", &pmis),
         ("jumps:6", &six),
         ("random_m_matrix:400", &pmis),
         ("poisson7:7", &keep),
@@ -108,17 +108,17 @@ fn renewals_that_look_at_coarse_unknowns_set_up_anew_as_the_host_does() {
     let pairwise = [recheck, ("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "l1_jacobi")];
     let tentative = [recheck, mis2[1], mis2[2], ("amg.interpolation.type", "tentative")];
     let cases: &[(&str, &[(&str, &str)])] = &[
-        ("poisson7:8", &pmis),
+        ("poisson7:7", &pmis),
         ("jumps:6", &pmis),
         ("poisson7:7", &keep),
-        ("poisson7:10", &aggressive),
+        ("poisson7:8", &aggressive),
         ("poisson7:8", &mis2),
         ("elasticity:4", &mis2),
-        ("elasticity:4", &mis2_keep),
+        ("elasticity:3", &mis2_keep),
         ("poisson7:8", &pairwise),
-        ("elasticity:4", &tentative),
-        ("elasticity:4", &pmis),
-        ("elasticity:4", &keep),
+        ("elasticity:3", &tentative),
+        ("elasticity:3", &pmis),
+        ("elasticity:3", &keep),
     ];
     // The last ones take all couplings away, and give them back.
     let ways = [4, 4, 5, 0, 5, 1, 2, 2, 3, 3, 0];

@@ -323,7 +323,7 @@ pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
 pub(super) mod tests {
     use super::super::tests::{problems, random};
     use super::*;
-    use crate::gpu::tests::{devices, one_of_each, rotating_devices};
+    use crate::gpu::tests::{both_widths, devices, one_of_each, rotating_devices};
     use crate::host::spgemm as host;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
@@ -375,8 +375,7 @@ pub(super) mod tests {
         ] {
             let (a, b) = (random(rows, inner, left, Block::SCALAR, 1), random(inner, cols, right, Block::SCALAR, 2));
             let what = format!("{rows} x {inner} x {cols} with rows of {left} and {right}");
-            // Both widths of warps, in one order each.
-            for gpu in devices().into_iter().step_by(2) {
+            for gpu in both_widths() {
                 same_as_the_host(&gpu, &a, &b, &what);
             }
             let (a, b) = (a.view().to_owned_as::<f32>().unwrap(), b.view().to_owned_as::<f32>().unwrap());
@@ -409,7 +408,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_sample_that_misleads_costs_time_alone() {
-        for gpu in devices() {
+        for gpu in both_widths() {
             let (a, b) = (random(200, 300, 40, Block::SCALAR, 1), random(300, 500, 20, Block::SCALAR, 2));
             let (left, right) =
                 (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
@@ -426,10 +425,9 @@ pub(super) mod tests {
 
     #[test]
     fn blocks_are_multiplied() {
-        for gpu in devices() {
-            for (left, right) in
-                [((3, 3), (3, 3)), ((3, 3), (3, 6)), ((6, 3), (3, 6)), ((6, 6), (6, 6)), ((2, 5), (5, 1))]
-            {
+        for (left, right) in [((3, 3), (3, 3)), ((3, 3), (3, 6)), ((6, 3), (3, 6)), ((6, 6), (6, 6)), ((2, 5), (5, 1))]
+        {
+            for gpu in both_widths() {
                 let [left, right] = [left, right].map(|(rows, cols)| Block { rows, cols });
                 for (longest, cols) in [(9, 50), (14, 900)] {
                     let (a, b) = (random(70, 60, longest, left, 1), random(60, cols, longest, right, 2));

@@ -106,11 +106,13 @@ fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize
 
 #[test]
 fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
-    for gpu in devices() {
-        for n in [0, 1, 64, 129, 300] {
+    for n in [0, 1, 64, 129, 300] {
+        for gpu in both_widths() {
             forms::<f64, f64, f64>(&gpu, Block::SCALAR, n, &[SellKernel::Rows, SellKernel::Shared(8)]);
         }
-        for (side, count) in [(2, 77), (3, 0), (3, 1), (3, 90), (4, 40), (5, 40), (6, 40), (7, 9), (8, 40)] {
+    }
+    for (side, count) in [(2, 77), (3, 0), (3, 1), (3, 90), (4, 40), (5, 40), (6, 40), (7, 9), (8, 40)] {
+        for gpu in both_widths() {
             forms::<f64, f64, f64>(&gpu, Block::square(side), count, &[1, 2, 4].map(SellKernel::Blocks));
         }
     }
@@ -129,8 +131,7 @@ fn forms_of_products_know_every_precision() {
             forms::<V, bf16, D>(gpu, block, 70, used);
         }
     }
-    // Both widths of warps, in one order each.
-    for gpu in devices().into_iter().step_by(2) {
+    for gpu in both_widths() {
         every_storage::<f64, f16>(&gpu);
         every_storage::<f32, bf16>(&gpu);
         every_storage::<f16, f64>(&gpu);
