@@ -311,12 +311,17 @@ DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets
            In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> occupied, Out<V> to_values) { \
         NAME<K, O, V>(chunks, rows, number, offsets, columns, values, order, starts, bases, to_offsets, occupied, to_values); \
     }
-#define FILL_ALL(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V) FILL_SLOTS(fill_blocks, K, O, V)
+#define FILL_ALL(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
 #define FILL_SLOTS_OF(K, O) FILL_ALL(K, O, u64) FILL_ALL(K, O, u32) FILL_ALL(K, O, u16)
 FILL_SLOTS_OF(1, u16)
 FILL_SLOTS_OF(2, u16)
 FILL_SLOTS_OF(2, u8)
-FILL_SLOTS_OF(4, u8)
+// Four rows at a time in formats of 16 bits alone.
+FILL_ALL(4, u8, u16)
+// As the products of block_sell.cu read them: offsets of 16 bits, and two rows at a time in formats of 16 bits alone.
+FILL_SLOTS(fill_blocks, 1, u16, u64)
+FILL_SLOTS(fill_blocks, 1, u16, u32)
+FILL_SLOTS(fill_blocks, 2, u16, u16)
 
 // Sorts the rows of every `step`th window by descending length, stably: a bitonic sort by a block of threads for each window. Rows with
 // more than 65535 entries count as that long.

@@ -206,7 +206,8 @@ template <int K, class T, bool TILES, class Work> DEVICE void update_values(cons
 #define REFILL_OF(K) REFILL_BOTH(K, u64) REFILL_BOTH(K, u32) REFILL_BOTH(K, u16)
 REFILL_OF(1)
 REFILL_OF(2)
-REFILL_OF(4)
+// Four rows at a time in formats of 16 bits alone.
+REFILL_BOTH(4, u16)
 
 // Values, and the inverse of the l1 diagonal as in diagonal_setup.cu; `diagonal` is the position of the diagonal in each row, or -1.
 template <class T> DEVICE T inverse_of_l1(T own, f64 norm) {
