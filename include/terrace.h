@@ -451,9 +451,9 @@ typedef int32_t terrace_level_part;
  * `solver.precision`); y is overwritten and not initialised. They are on the host, and with a context on a GPU in its memory: what the
  * callback launches on the stream of `terrace_context_set_stream` is in order; where the context has no stream of the caller's, x is
  * complete when the callback begins, and what it launches on the default stream comes before what follows, so that it need not wait. A
- * result other than 0 ends the solve with
- * `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`. It must return normally: no `longjmp`, no C++
- * exception, no call that uses the same solver.
+ * result other than 0 ends the call with `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`, or
+ * `terrace_solver_setup` and `terrace_solver_update` where the null space of an operator is looked at (option `solver.null_space`). It must
+ * return normally: no `longjmp`, no C++ exception, no call that uses the same solver.
  */
 typedef int32_t (*terrace_apply_callback)(int64_t n, const void *x, void *y, void *user);
 
@@ -819,8 +819,8 @@ terrace_status terrace_context_get_memory(const terrace_context *context, int64_
  * default stream. A matrix whose values are in device memory stays there and is set up there, copied or borrowed; offsets, and columns that are
  * not `TERRACE_I32` with base 0, are brought into the library's form in any case.
  *
- * Values that are borrowed may be changed in place between calls, without a call that says so: `terrace_solver_solve` looks at them, and
- * `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
+ * Values that are borrowed may be changed in place between calls, without a call that says so: set-up and `terrace_solver_solve` check and use
+ * them as they are, and `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
  *
  * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
@@ -1170,7 +1170,7 @@ terrace_status terrace_matrix_create_parcsr(terrace_context *context,
  * column indices, without what reaches outside of the grid.
  *
  * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
- * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the cell), `TERRACE_ERROR_UNSUPPORTED`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the cell), `TERRACE_ERROR_UNSUPPORTED`,
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_matrix_create_stencil(terrace_context *context,
@@ -1230,7 +1230,7 @@ terrace_status terrace_matrix_multiply(terrace_context *context,
  * - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
  * - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
  *
- * Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+ * Returns when the transpose is computed, or, with a stream of the caller's, when that is under way on the stream. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
  * each context; the matrix may be shared.
  */
 terrace_status terrace_matrix_transpose(terrace_context *context,
@@ -1337,7 +1337,7 @@ terrace_status terrace_config_destroy(terrace_config *config);
  * - `key`, `value`: host, NUL-terminated.
  *
  * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
- * key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
+ * key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted). What a device cannot do is refused at set-up. One thread at a time for each context.
  */
 terrace_status terrace_config_set_str(terrace_config *config,
                                       const char *key,
@@ -1489,8 +1489,8 @@ terrace_status terrace_config_get_real(const terrace_config *config,
  *   `terrace_solver`.
  * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
  *
- * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
- * `TERRACE_ERROR_MATRIX_VALUES` (of a matrix that was computed), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
+ * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
+ * `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, and values that are not finite in a product or in arrays that were changed in place), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
  * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
  * be shared.
  */
@@ -1508,9 +1508,8 @@ terrace_status terrace_amg_setup(terrace_context *context,
  * - `amg`: not NULL.
  *
  * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
- * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_UNSUPPORTED`,
- * `TERRACE_ERROR_PRECISION_LOST`,
- * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again),
+ * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_amg_update(terrace_amg *amg);
 
@@ -1542,7 +1541,7 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
  * - `amg`: not NULL.
  * - `rows`: host, written on success.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_amg_get_rows(const terrace_amg *amg,
                                     int64_t *rows);
@@ -1576,10 +1575,9 @@ terrace_status terrace_amg_memory_estimate(terrace_context *context,
  * - `amg`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
-terrace_status terrace_amg_report(const terrace_amg *amg,
-                                  terrace_report **report);
+terrace_status terrace_amg_report(const terrace_amg *amg, terrace_report **report);
 
 /**
  * Makes a sentence of a wrapper in another language the last error of the amg's context, so that what the wrapper checks reads like
@@ -1618,8 +1616,8 @@ terrace_status terrace_amg_destroy(terrace_amg *amg);
  * - `config`: options that are copied; NULL for all defaults. Options of AMG and of the Krylov method have no meaning here.
  * - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
  *
- * Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
- * square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix), `TERRACE_ERROR_OPTION_VALUE`,
+ * Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
+ * square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
  * context; the matrix may be shared.
  */
@@ -1666,7 +1664,7 @@ terrace_status terrace_fsai_apply(terrace_fsai *fsai,
  * - `fsai`: not NULL.
  * - `rows`: host, written on success.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_fsai_get_rows(const terrace_fsai *fsai, int64_t *rows);
 
@@ -1695,7 +1693,7 @@ terrace_status terrace_fsai_memory_estimate(terrace_context *context,
  * - `fsai`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_fsai_report(const terrace_fsai *fsai,
                                    terrace_report **report);
@@ -1748,8 +1746,7 @@ terrace_status terrace_solver_create(terrace_context *context, const terrace_con
  *
  * Callbacks do not count, nor the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
  * the factorisation holds on the host, and 0 with a context on a GPU. Returns when the estimate is made, and holds nothing then. Errors: as
- * `terrace_solver_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few thousand rows. One thread at a time for
- * each context; the matrix may be shared.
+ * `terrace_amg_memory_estimate`. One thread at a time for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_memory_estimate(terrace_context *context,
                                               const terrace_matrix *matrix,
@@ -1760,7 +1757,7 @@ terrace_status terrace_solver_memory_estimate(terrace_context *context,
 /**
  * Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
  * preconditioner. The solver must be set up again: what it was set up with is dropped, and a solve before that is
- * `TERRACE_ERROR_NOT_SET_UP`.
+ * `TERRACE_ERROR_NOT_SET_UP`. The removal of a callback that is not there changes nothing.
  *
  * - `solver`: not NULL.
  * - `rows`: length of x and y, 0 to 2147483647; not used without a callback.
@@ -1790,10 +1787,10 @@ terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
 
 /**
  * Builds the preconditioner from another matrix than the one that is solved with, such as one of lower order or without weak couplings.
- * Takes effect at the next set-up.
+ * The solver must be set up again, as after `terrace_solver_set_operator`, and set-up says whether the matrix fits.
  *
  * - `solver`: not NULL.
- * - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
+ * - `matrix`: square, with as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
  *   stay. NULL for the same matrix again.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
@@ -1839,9 +1836,9 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  *
  * With a matrix of `terrace_matrix_create_csr_distributed` it is collective: every rank calls it, with the same options.
  *
- * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
- * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * Returns when everything is built; when it fails the solver is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator, or an operator whose null space is looked at), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_setup(terrace_solver *solver,
@@ -1855,10 +1852,10 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
  *
  * Over ranks it is collective, and a set-up with the new values.
  *
- * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+ * Returns when the preconditioner is updated. When it fails, the preconditioner is as before; the factors of the option "solver.type" "direct" are then lost, and
+ * a solve is `TERRACE_ERROR_NOT_SET_UP` until an update or a set-up succeeds. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
- * have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator),
- * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ * have), `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_update(terrace_solver *solver);
 
@@ -1873,9 +1870,10 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  *
  * Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
  *
- * Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
- * set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of
- * numbers: such a system is solved in other units.
+ * Allocates nothing, but: the operator for values that have changed; vectors for the first solve of several right-hand sides together after
+ * set-up or update, and for the first one with vectors in another precision, which are kept; a report of more than 64 right-hand sides; a
+ * vector where b, or the matrix, is so large or small that inner products could leave the range of numbers, since such a system is solved
+ * in other units; two vectors to find out why a solve stagnates; and the factors where "auto" turns to a factorisation.
  *
  * - `solver`: not NULL, set up.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says
@@ -1887,7 +1885,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * - `x`: where `b` is, as long, not overlapping it; the solutions.
  * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
  *
- * `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
+ * `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment. Right-hand sides after that one are
+ * solved all the same.
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
  * Where the option "solver.type" is "auto" and the Krylov method fails, the matrix is factorised if that is affordable; the key "method" of the
@@ -1924,7 +1923,7 @@ terrace_status terrace_solver_solve(terrace_solver *solver,
  * With an operator callback the status is `TERRACE_ERROR_UNSUPPORTED`, and so it is with a preconditioner callback, unless the matrix is symmetric: the transpose
  * of a callback is not known. Set up a solver of its own then, with callbacks for the transpose.
  *
- * Arguments, what is returned, and the errors of a solve: as `terrace_solver_solve`; those of a set-up: as `terrace_solver_setup`. Their sentences begin
+ * Arguments, what is returned, and errors: as `terrace_solver_solve`, to which the errors of a set-up for the transpose belong, too. The sentences of these begin
  * with "transposed matrix". One thread at a time for each context.
  */
 terrace_status terrace_solver_solve_transposed(terrace_solver *solver,

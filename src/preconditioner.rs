@@ -165,6 +165,7 @@ impl Inverse {
     ) -> Result<Inverse> {
         config.check_device(context.device())?;
         let is_divided = over.is_some_and(|(_, divided)| divided);
+        let changes = matrix.changes(context)?;
         if !is_divided {
             method.check(context, matrix)?;
         }
@@ -178,7 +179,6 @@ impl Inverse {
         }
         let config = &config;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
-        let changes = matrix.changes(context)?;
         let (own, units) = own_matrix(context, matrix, config, rescales)?;
         let builder = Builder {
             context,

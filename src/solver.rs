@@ -202,8 +202,9 @@ impl Solver {
     /// Builds the preconditioner from another matrix than the one given to `setup`, or from that one again. Takes effect at the
     /// next `setup`.
     pub fn set_preconditioner_matrix(&mut self, matrix: Option<&Arc<Matrix>>) {
-        self.preconditioner_matrix = matrix.cloned();
-        self.state = None;
+        if std::mem::replace(&mut self.preconditioner_matrix, matrix.cloned()).is_some() || matrix.is_some() {
+            self.state = None;
+        }
     }
 
     /// Sets or removes a function that is told about each iteration.
@@ -232,7 +233,17 @@ impl Solver {
     }
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
+    /// When it fails, the solver is as before.
     pub fn setup(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
+        let before = self.effective.clone();
+        let made = self.set_up(matrix);
+        if made.is_err() {
+            self.effective = before;
+        }
+        made
+    }
+
+    fn set_up(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
         if let Some(rows) = matrix.and_then(|matrix| matrix.over_ranks()) {
             return self.setup_over_ranks(matrix, rows);
         }
@@ -257,12 +268,12 @@ impl Solver {
             (_, Some(matrix)) => matrix.rows(),
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
+        let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         if let Some(matrix) = matrix {
             matrix.check_for_set_up(&self.context)?;
         }
         self.context = self.context.with_own_scratch()?;
         let callers = matrix;
-        let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         self.effective = self.config.clone();
         if self.setup_direct(callers)? {
             return Ok(());

@@ -33,8 +33,8 @@ impl Handle for terrace_amg {
 ///   `terrace_solver`.
 /// - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
 ///
-/// Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
-/// `TERRACE_ERROR_MATRIX_VALUES` (of a matrix that was computed), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
+/// Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
+/// `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, and values that are not finite in a product or in arrays that were changed in place), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
 /// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
 /// be shared.
 #[unsafe(no_mangle)]
@@ -65,9 +65,8 @@ pub unsafe extern "C" fn terrace_amg_setup(
 /// - `amg`: not NULL.
 ///
 /// Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
-/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_UNSUPPORTED`,
-/// `TERRACE_ERROR_PRECISION_LOST`,
-/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again),
+/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
     call!(amg, |amg| {
@@ -138,7 +137,7 @@ pub(super) unsafe fn apply(
 /// - `amg`: not NULL.
 /// - `rows`: host, written on success.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_get_rows(amg: *const terrace_amg, rows: *mut i64) -> terrace_status {
     call!(amg, |amg| {
@@ -189,7 +188,7 @@ pub unsafe extern "C" fn terrace_amg_memory_estimate(
 /// - `amg`: not NULL.
 /// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_report(
     amg: *const terrace_amg,

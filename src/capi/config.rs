@@ -65,7 +65,7 @@ pub unsafe extern "C" fn terrace_config_destroy(config: *mut terrace_config) -> 
 /// - `key`, `value`: host, NUL-terminated.
 ///
 /// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
-/// key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
+/// key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted). What a device cannot do is refused at set-up. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_set_str(
     config: *mut terrace_config,

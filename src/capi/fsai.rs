@@ -36,8 +36,8 @@ impl Handle for terrace_fsai {
 /// - `config`: options that are copied; NULL for all defaults. Options of AMG and of the Krylov method have no meaning here.
 /// - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
 ///
-/// Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
-/// square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix), `TERRACE_ERROR_OPTION_VALUE`,
+/// Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
+/// square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
 /// context; the matrix may be shared.
 #[unsafe(no_mangle)]
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn terrace_fsai_apply(
 /// - `fsai`: not NULL.
 /// - `rows`: host, written on success.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_get_rows(fsai: *const terrace_fsai, rows: *mut i64) -> terrace_status {
     call!(fsai, |fsai| {
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn terrace_fsai_memory_estimate(
 /// - `fsai`: not NULL.
 /// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_report(
     fsai: *const terrace_fsai,

@@ -55,8 +55,8 @@ impl terrace_matrix {
 /// default stream. A matrix whose values are in device memory stays there and is set up there, copied or borrowed; offsets, and columns that are
 /// not `TERRACE_I32` with base 0, are brought into the library's form in any case.
 ///
-/// Values that are borrowed may be changed in place between calls, without a call that says so: `terrace_solver_solve` looks at them, and
-/// `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
+/// Values that are borrowed may be changed in place between calls, without a call that says so: set-up and `terrace_solver_solve` check and use
+/// them as they are, and `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
 ///
 /// Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),

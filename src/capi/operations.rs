@@ -46,7 +46,7 @@ pub unsafe extern "C" fn terrace_matrix_multiply(
 /// - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
 /// - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
 ///
-/// Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+/// Returns when the transpose is computed, or, with a stream of the caller's, when that is under way on the stream. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (a matrix over ranks), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
 /// each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_transpose(

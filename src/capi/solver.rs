@@ -60,8 +60,7 @@ pub unsafe extern "C" fn terrace_solver_create(
 ///
 /// Callbacks do not count, nor the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
 /// the factorisation holds on the host, and 0 with a context on a GPU. Returns when the estimate is made, and holds nothing then. Errors: as
-/// `terrace_solver_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few thousand rows. One thread at a time for
-/// each context; the matrix may be shared.
+/// `terrace_amg_memory_estimate`. One thread at a time for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_memory_estimate(
     context: *mut terrace_context,
@@ -84,7 +83,7 @@ pub unsafe extern "C" fn terrace_solver_memory_estimate(
 
 /// Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
 /// preconditioner. The solver must be set up again: what it was set up with is dropped, and a solve before that is
-/// `TERRACE_ERROR_NOT_SET_UP`.
+/// `TERRACE_ERROR_NOT_SET_UP`. The removal of a callback that is not there changes nothing.
 ///
 /// - `solver`: not NULL.
 /// - `rows`: length of x and y, 0 to 2147483647; not used without a callback.
@@ -147,10 +146,10 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner(
 }
 
 /// Builds the preconditioner from another matrix than the one that is solved with, such as one of lower order or without weak couplings.
-/// Takes effect at the next set-up.
+/// The solver must be set up again, as after `terrace_solver_set_operator`, and set-up says whether the matrix fits.
 ///
 /// - `solver`: not NULL.
-/// - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
+/// - `matrix`: square, with as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
 ///   stay. NULL for the same matrix again.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
@@ -218,9 +217,9 @@ pub unsafe extern "C" fn terrace_solver_get_option(
 ///
 /// With a matrix of `terrace_matrix_create_csr_distributed` it is collective: every rank calls it, with the same options.
 ///
-/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
-/// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
-/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+/// Returns when everything is built; when it fails the solver is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+/// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
+/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator, or an operator whose null space is looked at), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_setup(
@@ -241,10 +240,10 @@ pub unsafe extern "C" fn terrace_solver_setup(
 ///
 /// Over ranks it is collective, and a set-up with the new values.
 ///
-/// Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+/// Returns when the preconditioner is updated. When it fails, the preconditioner is as before; the factors of the option "solver.type" "direct" are then lost, and
+/// a solve is `TERRACE_ERROR_NOT_SET_UP` until an update or a set-up succeeds. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
 /// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
-/// have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator),
-/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+/// have), `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
     call!(solver, |solver| {
@@ -263,9 +262,10 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 ///
 /// Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
 ///
-/// Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
-/// set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of
-/// numbers: such a system is solved in other units.
+/// Allocates nothing, but: the operator for values that have changed; vectors for the first solve of several right-hand sides together after
+/// set-up or update, and for the first one with vectors in another precision, which are kept; a report of more than 64 right-hand sides; a
+/// vector where b, or the matrix, is so large or small that inner products could leave the range of numbers, since such a system is solved
+/// in other units; two vectors to find out why a solve stagnates; and the factors where "auto" turns to a factorisation.
 ///
 /// - `solver`: not NULL, set up.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says
@@ -277,7 +277,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// - `x`: where `b` is, as long, not overlapping it; the solutions.
 /// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
 ///
-/// `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
+/// `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment. Right-hand sides after that one are
+/// solved all the same.
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
 /// Where the option "solver.type" is "auto" and the Krylov method fails, the matrix is factorised if that is affordable; the key "method" of the
@@ -318,7 +319,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
 /// With an operator callback the status is `TERRACE_ERROR_UNSUPPORTED`, and so it is with a preconditioner callback, unless the matrix is symmetric: the transpose
 /// of a callback is not known. Set up a solver of its own then, with callbacks for the transpose.
 ///
-/// Arguments, what is returned, and the errors of a solve: as `terrace_solver_solve`; those of a set-up: as `terrace_solver_setup`. Their sentences begin
+/// Arguments, what is returned, and errors: as `terrace_solver_solve`, to which the errors of a set-up for the transpose belong, too. The sentences of these begin
 /// with "transposed matrix". One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_solve_transposed(

@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// column indices, without what reaches outside of the grid.
 ///
 /// Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
-/// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the cell), `TERRACE_ERROR_UNSUPPORTED`,
+/// `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the cell), `TERRACE_ERROR_UNSUPPORTED`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_matrix_create_stencil(

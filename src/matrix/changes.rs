@@ -25,12 +25,14 @@ pub(super) struct Changes {
 }
 
 impl Matrix {
-    /// How often the values have changed. Reads borrowed values once; the context is the one that uses them.
+    /// How often the values have changed. Reads borrowed values once; the context is the one that uses them. What was known about them is
+    /// forgotten when they have changed, so that the next set-up checks them.
     pub(crate) fn changes(&self, context: &Context) -> Result<u64> {
         let checksum = self.checksum(context)?;
         let mut changes = lock(self.changes.lock());
-        if let Some(now) = checksum {
-            if changes.checksum.is_some_and(|before| before != now) {
+        if let Some(now) = checksum.filter(|now| changes.checksum != Some(*now)) {
+            *lock(self.diagonal.lock()) = None;
+            if changes.checksum.is_some() {
                 changes.count += 1;
                 lock(self.operators.lock()).clear();
             }

@@ -336,12 +336,13 @@ impl Solver {
             unreachable!("a factorised matrix")
         };
         let updated = matrix.recheck_values(&self.context).and_then(|()| direct.update(self, &matrix));
-        if updated.is_ok() {
-            state.changes = matrix.changes(&self.context)?;
+        let updated = updated.and_then(|()| matrix.changes(&self.context));
+        if let Ok(changes) = updated {
+            state.changes = changes;
             state.transposed.is_outdated = true;
         }
         self.state = Some(state);
-        updated
+        updated.map(|_| ())
     }
 
     /// The relative tolerance in the precision of the solver, and the absolute one.

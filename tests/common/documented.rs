@@ -1,22 +1,6 @@
 //! The statuses that the comment of each function in the header names. Used by tests of the C ABI inside and outside of the library.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
-/// Adds what a function returned to the file that `TERRACE_STATUSES` names, each status once. `tools/deep-test.sh api` names those
-/// of the header that are not in it.
-pub fn record(function: &str, status: i32) {
-    static PATH: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TERRACE_STATUSES").ok());
-    static SEEN: Mutex<BTreeSet<(String, i32)>> = Mutex::new(BTreeSet::new());
-    let Some(path) = &*PATH else { return };
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.insert((function.to_string(), status)) {
-        let file = std::fs::File::options().create(true).append(true).open(path);
-        let written = file.and_then(|mut file| file.write_all(format!("{function} {status}\n").as_bytes()));
-        written.expect("the file of TERRACE_STATUSES can be written");
-    }
-}
 
 /// For each function the codes of statuses that its comment in `header` names, and of those that comments name to which it refers as
 /// "as `function`" or "those of `function`". A function that "Returns `status`" may return any error. `statuses` are names and codes.

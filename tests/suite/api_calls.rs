@@ -1,7 +1,12 @@
 //! Random sequences of calls of the C ABI, with arguments that are now and then wrong. No call crashes or returns a status that its comment in the
 //! header does not name, and a solve that returns success has a small residual, which is computed here.
 //!
+//! Statuses that random calls do not meet are provoked. Together they return every status that the header names, but for a short list.
+//!
 //! `TERRACE_API_CALLS` is the number of calls, `TERRACE_API_SEED` the first seed; `make deep-test` makes more than the few thousand of CI.
+
+mod provoked;
+mod removal;
 
 use crate::common::root;
 use std::cell::RefCell;
@@ -157,7 +162,7 @@ struct World {
     amgs: Vec<(*mut terrace_amg, usize)>,
     solved: usize,
     undocumented: RefCell<BTreeSet<String>>,
-    called: RefCell<BTreeSet<String>>,
+    returned: RefCell<BTreeSet<(String, i32)>>,
 }
 
 const KEYS: &[(&str, &[&str])] = &[
@@ -190,8 +195,7 @@ const KEYS: &[(&str, &[&str])] = &[
 impl World {
     /// Looks whether the header names the status.
     fn seen(&self, function: &str, status: terrace_status) -> terrace_status {
-        self.called.borrow_mut().insert(function.to_string());
-        crate::common::documented::record(function, status);
+        self.returned.borrow_mut().insert((function.to_string(), status));
         if !self.documented[function].contains(&status) {
             self.undocumented.borrow_mut().insert(format!("{function} returned {status}"));
         }
@@ -380,7 +384,8 @@ impl World {
         let value = CString::new(self.random.of(values)).unwrap();
         let name = CString::new(key).unwrap();
         if self.random.once_in(5) {
-            let json = CString::new(format!("{{\"{key}\": {value:?}")).unwrap();
+            let end = if self.random.once_in(3) { "" } else { "}" };
+            let json = CString::new(format!("{{\"{key}\": {value:?}{end}")).unwrap();
             // SAFETY: alive or null, and texts.
             let status = unsafe { terrace_config_load_json(config, json.as_ptr()) };
             self.seen("terrace_config_load_json", status);
@@ -856,7 +861,7 @@ fn random_calls_return_what_the_header_says_and_success_is_a_solution() {
     let (calls, first) = (number("TERRACE_API_CALLS").unwrap_or(6000), number("TERRACE_API_SEED").unwrap_or(1));
     let documented = documented();
     assert!(documented["terrace_config_load_json"].contains(&-4), "references in the header are followed");
-    let (mut solved, mut undocumented, mut called) = (0, BTreeSet::new(), BTreeSet::new());
+    let (mut solved, mut undocumented, mut returned) = (0, BTreeSet::new(), provoked::returned());
     for seed in first..first + calls.div_ceil(500) {
         eprintln!("TERRACE_API_SEED={seed}");
         let mut context = null_mut();
@@ -875,22 +880,36 @@ fn random_calls_return_what_the_header_says_and_success_is_a_solution() {
             amgs,
             solved: 0,
             undocumented: RefCell::default(),
-            called: RefCell::default(),
+            returned: RefCell::default(),
         };
         (0..500.min(calls)).for_each(|_| world.step());
         solved += world.solved;
         undocumented.append(world.undocumented.get_mut());
-        called.append(world.called.get_mut());
+        returned.append(world.returned.get_mut());
     }
     assert!(undocumented.is_empty(), "statuses that the comments in the header do not name: {undocumented:#?}");
     assert!(solved * 50 > calls, "only {solved} systems were solved");
-    let left: Vec<_> = documented.keys().filter(|name| !called.contains(*name)).collect();
-    assert_eq!(left, ["terrace_context_raise_panic"], "functions that are not called");
-    if let Ok(path) = std::env::var("TERRACE_STATUSES") {
-        let lines = std::fs::read_to_string(path).unwrap();
-        let seen: BTreeSet<&str> = lines.lines().collect();
-        let named = documented.iter().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
-        let unseen: Vec<_> = named.filter(|line| !seen.contains(&**line)).collect();
-        eprintln!("named in the header and not returned to any test: {unseen:#?}");
+    let named = documented.iter().flat_map(|(name, codes)| codes.iter().map(move |code| (name.clone(), *code)));
+    let unseen: Vec<_> = named.filter(|call| !returned.contains(call) && !cannot_be_provoked(call)).collect();
+    assert!(unseen.is_empty(), "named in the header, and returned by no call: {unseen:#?}");
+}
+
+/// Statuses that no call here can meet, with the reason.
+fn cannot_be_provoked((function, code): &(String, i32)) -> bool {
+    let is_of = |names: &[&str]| names.contains(&&**function);
+    match code {
+        // They return errors alone.
+        0 => is_of(&["terrace_context_raise_panic"]) || function.ends_with("_set_error"),
+        // The comment is about the report, or about another function.
+        3 => is_of(&["terrace_solver_solve", "terrace_solver_solve_transposed"]),
+        -7 => is_of(&["terrace_solver_set_operator"]),
+        -16 => is_of(&["terrace_threads_communicator"]),
+        // It needs 2^31 entries.
+        -3 => is_of(&["terrace_matrix_get_arrays"]),
+        // It needs a device that fails.
+        -13 => function != "terrace_context_create",
+        // `failed_allocations.rs` lets allocations on the host fail.
+        -12 => true,
+        _ => false,
     }
 }

@@ -220,7 +220,7 @@ fn pack(panel: &[f64], height: usize, columns: std::ops::Range<usize>, row: usiz
 }
 
 /// The product of a packed tile with the transpose of another, by columns.
-fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
+pub fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
         return avx512::tile::product(left, right);

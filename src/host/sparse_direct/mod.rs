@@ -1,10 +1,11 @@
 //! A sparse direct solver on the host: minimum degree ordering, multifrontal LLᵀ or LDLᵀ for symmetric matrices, LU with
-//! threshold pivoting for others, and iterative refinement.
+//! threshold pivoting for others, dense LU where these are full, and iterative refinement.
 //!
 //! The matrix is scaled by powers of two from both sides, so that its units do not matter. [`Plan`] tells the cost
 //! before any numeric work. Results do not depend on the number of threads.
 
 mod cholesky;
+mod dense_lu;
 mod front;
 mod inverse;
 mod lu;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result, Status, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
+use dense_lu::DenseLu;
 use lu::Lu;
 use pattern::{Pattern, columns_of};
 use residual::Sum;
@@ -37,6 +39,10 @@ const SYMMETRY: f64 = 1e-10;
 /// whose pattern is close to symmetric; otherwise down to `GENERAL`.
 const DIAGONAL: f64 = 0.01;
 const GENERAL: f64 = 0.1;
+
+/// A matrix is full when it has this share of all entries, and more than a few rows. A search for zeros would then find few.
+const FULL: f64 = 0.25;
+const FULL_ROWS: usize = 64;
 
 /// Most steps of iterative refinement.
 const REFINEMENTS: usize = 10;
@@ -59,6 +65,8 @@ enum Order {
     Symmetric(Arc<Analysis>),
     /// Columns for LU, and the threshold for pivots on the diagonal.
     Columns(Vec<i32>, f64),
+    /// That of the matrix, for dense LU.
+    Dense,
 }
 
 /// What a factorisation is, as reports name it.
@@ -73,6 +81,8 @@ pub enum Method {
     },
     /// LU of any other matrix.
     Lu,
+    /// LU of one that is full.
+    DenseLu,
 }
 
 impl Method {
@@ -82,6 +92,7 @@ impl Method {
             Method::Cholesky => "sparse Cholesky",
             Method::Ldl { .. } => "sparse LDLᵀ",
             Method::Lu => "sparse LU",
+            Method::DenseLu => "dense LU",
         }
     }
 }
@@ -106,6 +117,7 @@ pub struct SparseDirect {
 enum Factor {
     Cholesky(Cholesky),
     Lu(Lu),
+    DenseLu(DenseLu),
 }
 
 /// The result of a solve.
@@ -136,6 +148,10 @@ impl Plan {
             let (fill, flops) = (tree.fill(), tree.flops());
             let analysis = Analysis::new(a, Symbolic::new(&pattern, tree)?)?;
             return Ok(Plan { rows, entries, order: Order::Symmetric(Arc::new(analysis)), fill, flops });
+        }
+        if rows >= FULL_ROWS && entries as f64 >= FULL * (rows as f64).powi(2) {
+            let flops = 2.0 / 3.0 * (rows as f64).powi(3);
+            return Ok(Plan { rows, entries, order: Order::Dense, fill: rows * rows, flops });
         }
         let (pattern, threshold) = if prefers_diagonal(a, transpose) {
             (Pattern::sum(a, transpose)?, DIAGONAL)
@@ -171,6 +187,7 @@ impl Plan {
             Order::Symmetric(analysis) => analysis.stored() * size_of::<f64>() + analysis.bytes(),
             // Threshold pivoting fills more than the estimate, and columns grow by doubling.
             Order::Columns(..) => 5 * self.fill / 3 * (size_of::<f64>() + size_of::<i32>()) + 24 * self.rows,
+            Order::Dense => (self.fill + self.rows) * size_of::<f64>(),
         };
         vectors + matrix + factor
     }
@@ -179,17 +196,21 @@ impl Plan {
     pub fn temporary_bytes(&self) -> usize {
         match &self.order {
             Order::Symmetric(analysis) => analysis.stack * size_of::<f64>(),
-            Order::Columns(..) => 0,
+            Order::Columns(..) | Order::Dense => 0,
         }
     }
 
     /// Factorises the matrix that it was made for, or one with the same pattern.
     pub fn factorise<T: Scalar>(self, a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
         let (a, transpose) = scalars(a)?;
+        self.factorise_scalars(a, &transpose, zero_pivots)
+    }
+
+    fn factorise_scalars(self, a: Csr<f64>, transpose: &Csr<f64>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
         let n = a.rows;
         let scales = Scales { rows: try_vec(n, 1.0)?, columns: try_vec(n, 1.0)? };
         let (r, work, better) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?, try_vec(n, 0.0)?);
-        let (plan, factor, scales) = factorise(self, &a, &transpose, scales, zero_pivots, None)?;
+        let (plan, factor, scales) = factorise(self, &a, transpose, scales, zero_pivots, None)?;
         let (transpose, is_transposed) = (None, false);
         Ok(SparseDirect { plan, a, transpose, is_transposed, factor, scales, zero_pivots, r, work, better })
     }
@@ -217,11 +238,18 @@ fn factorise(
             Err(failure) => return Err(error(failure)),
         }
     }
-    let Order::Columns(order, threshold) = &plan.order else { unreachable!("the plan is for columns") };
     scales.by_largest(a, transpose);
-    let lu = Lu::new(transpose, order, (&scales.rows, &scales.columns), *threshold).map_err(error)?;
-    plan.fill = lu.fill();
-    Ok((plan, Factor::Lu(lu), scales))
+    let by = (&*scales.rows, &*scales.columns);
+    let factor = match &plan.order {
+        Order::Columns(order, threshold) => {
+            let lu = Lu::new(transpose, order, by, *threshold).map_err(error)?;
+            plan.fill = lu.fill();
+            Factor::Lu(lu)
+        }
+        Order::Dense => Factor::DenseLu(DenseLu::new(transpose, by).map_err(error)?),
+        Order::Symmetric(_) => unreachable!("the plan is for any matrix"),
+    };
+    Ok((plan, factor, scales))
 }
 
 /// The error of a failed factorisation.
@@ -240,7 +268,8 @@ fn error(failure: Failure) -> Error {
 impl SparseDirect {
     /// Orders and factorises a square matrix.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
-        Plan::new(a)?.factorise(a, zero_pivots)
+        let (a, transpose) = scalars(a)?;
+        Plan::of(&a, &transpose, is_symmetric(&a, &transpose))?.factorise_scalars(a, &transpose, zero_pivots)
     }
 
     /// Factorises new values of the matrix; the pattern is the same. The order is kept, unless the matrix has become or
@@ -251,7 +280,7 @@ impl SparseDirect {
         let symmetric = is_symmetric(&a, &transpose);
         let (plan, earlier) = match (factor, symmetric) {
             (Factor::Cholesky(factor), true) => (plan, Some(factor)),
-            (Factor::Lu(_), false) => (plan, None),
+            (Factor::Lu(_) | Factor::DenseLu(_), false) => (plan, None),
             (_, symmetric) => (Plan::of(&a, &transpose, symmetric)?, None),
         };
         let (plan, factor, scales) = factorise(plan, &a, &transpose, scales, zero_pivots, earlier)?;
@@ -280,6 +309,7 @@ impl SparseDirect {
             Factor::Cholesky(factor) if factor.inertia.negative == 0 => Method::Cholesky,
             Factor::Cholesky(factor) => Method::Ldl { negative: factor.inertia.negative },
             Factor::Lu(_) => Method::Lu,
+            Factor::DenseLu(_) => Method::DenseLu,
         }
     }
 
@@ -287,7 +317,7 @@ impl SparseDirect {
     pub fn left_out(&self) -> usize {
         match &self.factor {
             Factor::Cholesky(factor) => factor.inertia.left_out,
-            Factor::Lu(_) => 0,
+            Factor::Lu(_) | Factor::DenseLu(_) => 0,
         }
     }
 
@@ -296,6 +326,7 @@ impl SparseDirect {
         match &self.factor {
             Factor::Cholesky(factor) => factor.inertia.smallest,
             Factor::Lu(factor) => factor.smallest(),
+            Factor::DenseLu(factor) => factor.smallest(),
         }
     }
 
@@ -313,6 +344,7 @@ impl SparseDirect {
         let factor = match &self.factor {
             Factor::Cholesky(factor) => factor.bytes(),
             Factor::Lu(factor) => factor.bytes(),
+            Factor::DenseLu(factor) => factor.bytes(),
         };
         matrix + factor + 5 * size_of_val(self.r.as_slice())
     }
@@ -407,13 +439,16 @@ impl SparseDirect {
                     work[*i as usize] = v * row_scale[*i as usize];
                 }
             }
-            Factor::Lu(factor) => {
+            Factor::Lu(_) | Factor::DenseLu(_) => {
                 for ((to, r), scale) in work.iter_mut().zip(&*r).zip(row_scale) {
                     *to = r * scale;
                 }
-                match is_transposed {
-                    true => factor.solve_transposed(work),
-                    false => factor.solve(work),
+                match (factor, is_transposed) {
+                    (Factor::Lu(factor), true) => factor.solve_transposed(work),
+                    (Factor::Lu(factor), false) => factor.solve(work),
+                    (Factor::DenseLu(factor), true) => factor.solve_transposed(work),
+                    (Factor::DenseLu(factor), false) => factor.solve(work),
+                    (Factor::Cholesky(_), _) => unreachable!("it has another order"),
                 }
                 work.iter_mut().zip(column_scale).for_each(|(v, scale)| *v *= scale);
             }
@@ -454,6 +489,11 @@ fn entry(a: &Csr<f64>, i: usize, j: usize) -> f64 {
 fn is_symmetric(a: &Csr<f64>, transpose: &Csr<f64>) -> bool {
     let n = a.rows;
     (0..n).all(|i| {
+        let of = |a: &Csr<f64>| a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        let same = columns_of(a, i) == columns_of(transpose, i) && a.values[of(a)] == transpose.values[of(transpose)];
+        if same {
+            return true;
+        }
         let own = entry(a, i, i).abs().sqrt();
         let entries = a.offsets[i] as usize..a.offsets[i + 1] as usize;
         entries.into_iter().all(|k| {

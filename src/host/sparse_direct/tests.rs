@@ -105,7 +105,7 @@ fn factors_solve_with_the_transpose_too() {
         let transpose = transpose(&a.view()).unwrap();
         let b = numbers(n, 4);
         let (mut direct, x, _) = solved(&a, &b);
-        assert_eq!(direct.method(), Method::Lu, "{name}");
+        assert!(matches!(direct.method(), Method::Lu | Method::DenseLu), "{name}");
         let (fill, bytes) = (direct.fill(), direct.bytes());
         direct.set_transposed(true).unwrap();
         let mut y = vec![f64::NAN; n];
@@ -402,4 +402,32 @@ fn an_inverse_is_that_of_regular_and_semidefinite_matrices() {
     assert!(of(&[(0, 0, 2.0), (0, 1, 1.0), (1, 1, 2.0)], 2).is_some());
     assert!(of(&[(0, 0, 1.0), (1, 1, -1.0)], 2).is_none());
     assert!(of(&[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 2.0), (1, 1, 2.0)], 2).is_none());
+}
+
+/// A matrix without zeros is factorised as a dense one: with and without exchanges of rows, for sizes around the blocks and tiles, its
+/// transpose, new values, and one that is singular.
+#[test]
+fn full_matrices_are_factorised_as_dense_ones() {
+    let full = |n: usize, seed: usize, diagonal: f64| {
+        let entry = |k: usize| ((k * k + 31 * seed) as f64).sin() + if k / n == k % n { diagonal } else { 0.0 };
+        Csr::from_triplets(n, n, &(0..n * n).map(|k| (k / n, k % n, entry(k))).collect::<Vec<_>>()).unwrap()
+    };
+    for (n, diagonal) in [(64, 0.0), (65, 100.0), (71, 0.0), (130, 0.0)] {
+        let (a, b) = (full(n, n, diagonal), numbers(n, 5));
+        let (mut direct, x, solution) = solved(&a, &b);
+        assert_eq!((direct.method(), direct.fill()), (Method::DenseLu, n * n));
+        let expected = dense(&a, &b);
+        assert!(x.iter().zip(&expected).all(|(x, e)| (x - e).abs() < 1e-9 * max_norm(&expected)), "{n}: {solution:?}");
+        let mut y = vec![f64::NAN; n];
+        direct.set_transposed(true).unwrap();
+        direct.solve(&b, &mut y, 1e-8);
+        let expected = dense(&transpose(&a.view()).unwrap(), &b);
+        assert!(y.iter().zip(&expected).all(|(y, e)| (y - e).abs() < 1e-9 * max_norm(&expected)), "{n}: transposed");
+        let mut direct = direct.update(&full(n, n + 1, 3.0).view()).unwrap();
+        assert!(direct.solve(&b, &mut y, 1e-8).residual < 1e-12, "{n}: new values");
+    }
+    let singular: Vec<_> = (0..80 * 80).map(|k| (k / 80, k % 80, (1 + k / 80) as f64)).collect();
+    let singular = Csr::from_triplets(80, 80, &singular).unwrap();
+    let error = SparseDirect::new(&singular.view(), ZeroPivots::Refuse).err().unwrap();
+    assert_eq!(error.status, Status::Breakdown, "{error}");
 }
