@@ -5,6 +5,7 @@ use super::*;
 use crate::backend::Operator;
 use crate::context::Context;
 use crate::gallery;
+use crate::hash::hash;
 use crate::host::Host;
 
 /// Numbers between -1 and 1 that look random.
@@ -409,7 +410,9 @@ fn an_inverse_is_that_of_regular_and_semidefinite_matrices() {
 #[test]
 fn full_matrices_are_factorised_as_dense_ones() {
     let full = |n: usize, seed: usize, diagonal: f64| {
-        let entry = |k: usize| ((k * k + 31 * seed) as f64).sin() + if k / n == k % n { diagonal } else { 0.0 };
+        let entry = |k: usize| {
+            (hash(k, seed as u64) % 2001) as f64 / 1000.0 - 1.0 + if k / n == k % n { diagonal } else { 0.0 }
+        };
         Csr::from_triplets(n, n, &(0..n * n).map(|k| (k / n, k % n, entry(k))).collect::<Vec<_>>()).unwrap()
     };
     for (n, diagonal) in [(64, 0.0), (65, 100.0), (71, 0.0), (130, 0.0)] {
