@@ -451,9 +451,8 @@ typedef int32_t terrace_level_part;
  * `solver.precision`); y is overwritten and not initialised. They are on the host, and with a context on a GPU in its memory: what the
  * callback launches on the stream of `terrace_context_set_stream` is in order; where the context has no stream of the caller's, x is
  * complete when the callback begins, and what it launches on the default stream comes before what follows, so that it need not wait. A
- * result other than 0 ends the call with `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`, or
- * `terrace_solver_setup` and `terrace_solver_update` where the null space of an operator is looked at (option `solver.null_space`). It must
- * return normally: no `longjmp`, no C++ exception, no call that uses the same solver.
+ * result other than 0 ends the solve with `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`. It must return
+ * normally: no `longjmp`, no C++ exception, no call that uses the same solver.
  */
 typedef int32_t (*terrace_apply_callback)(int64_t n, const void *x, void *y, void *user);
 
@@ -1838,7 +1837,7 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  *
  * Returns when everything is built; when it fails the solver is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
  * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator, or an operator whose null space is looked at), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_setup(terrace_solver *solver,

@@ -219,7 +219,7 @@ pub unsafe extern "C" fn terrace_solver_get_option(
 ///
 /// Returns when everything is built; when it fails the solver is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
 /// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
-/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator, or an operator whose null space is looked at), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_setup(

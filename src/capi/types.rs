@@ -97,9 +97,8 @@ pub type terrace_log_callback =
 /// `solver.precision`); y is overwritten and not initialised. They are on the host, and with a context on a GPU in its memory: what the
 /// callback launches on the stream of `terrace_context_set_stream` is in order; where the context has no stream of the caller's, x is
 /// complete when the callback begins, and what it launches on the default stream comes before what follows, so that it need not wait. A
-/// result other than 0 ends the call with `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`, or
-/// `terrace_solver_setup` and `terrace_solver_update` where the null space of an operator is looked at (option `solver.null_space`). It must
-/// return normally: no `longjmp`, no C++ exception, no call that uses the same solver.
+/// result other than 0 ends the solve with `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`. It must return
+/// normally: no `longjmp`, no C++ exception, no call that uses the same solver.
 pub type terrace_apply_callback =
     Option<unsafe extern "C" fn(n: i64, x: *const c_void, y: *mut c_void, user: *mut c_void) -> i32>;
 

@@ -316,12 +316,6 @@ fn solvers(host: *mut terrace_context) {
     ask!(Status::PrecisionLost, terrace_solver_update(s));
     ask!(0, terrace_solver_destroy(s));
     ask!(0, terrace_matrix_destroy(matrix));
-
-    // The null space of an operator is looked at in set-up.
-    let s = solver(host, null_mut(), &[(c"solver.null_space", c"constant"), (c"solver.preconditioner", c"none")]);
-    ask!(0, terrace_solver_set_operator(s, N as i64, Some(failing), null_mut()));
-    ask!(Status::Callback, terrace_solver_setup(s, null()));
-    ask!(0, terrace_solver_destroy(s));
 }
 
 /// y is nothing, and the operator says that it failed.
