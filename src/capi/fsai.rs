@@ -37,7 +37,7 @@ impl Handle for terrace_fsai {
 /// - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
 ///
 /// Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
-/// square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
+/// square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`),
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
 /// context; the matrix may be shared.
 #[unsafe(no_mangle)]

@@ -763,6 +763,7 @@ impl World {
         call!(self, terrace_report_get_real(report, key, index, &mut real));
         call!(self, terrace_report_get_str(report, key, index, text.as_mut_ptr(), text.len(), &mut needed));
         call!(self, terrace_report_get_history(report, index, history.as_mut_ptr(), 10, &mut count));
+        call!(self, terrace_report_get_history(report, 0, null_mut(), 10, &mut count));
         call!(self, terrace_report_to_text(report, text.as_mut_ptr(), text.len(), &mut needed));
         call!(self, terrace_report_to_json(report, null_mut(), 0, &mut needed));
         call!(self, terrace_report_destroy(report));
@@ -889,6 +890,13 @@ fn random_calls_return_what_the_header_says_and_success_is_a_solution() {
     }
     assert!(undocumented.is_empty(), "statuses that the comments in the header do not name: {undocumented:#?}");
     assert!(solved * 50 > calls, "only {solved} systems were solved");
+    let called: BTreeSet<&String> = returned.iter().map(|(name, _)| name).collect();
+    let left: Vec<_> = documented.keys().filter(|name| !called.contains(name)).collect();
+    assert!(left.is_empty(), "functions that are not called: {left:?}");
+    // Fewer random calls do not meet them all.
+    if calls < 30_000 {
+        return;
+    }
     let named = documented.iter().flat_map(|(name, codes)| codes.iter().map(move |code| (name.clone(), *code)));
     let unseen: Vec<_> = named.filter(|call| !returned.contains(call) && !cannot_be_provoked(call)).collect();
     assert!(unseen.is_empty(), "named in the header, and returned by no call: {unseen:#?}");
@@ -908,6 +916,9 @@ fn cannot_be_provoked((function, code): &(String, i32)) -> bool {
         -3 => is_of(&["terrace_matrix_get_arrays"]),
         // It needs a device that fails.
         -13 => function != "terrace_context_create",
+        // Other tests meet them: a level that overflows in a cycle, a breakdown, a residual that no longer falls.
+        -18 | -10 => is_of(&["terrace_solver_solve", "terrace_solver_solve_transposed"]),
+        2 => is_of(&["terrace_solver_solve_transposed"]),
         // `failed_allocations.rs` lets allocations on the host fail.
         -12 => true,
         _ => false,

@@ -142,6 +142,11 @@ fn texts(host: *mut terrace_context) {
     ask!(Status::OptionValue, terrace_config_load_json(config, c"{\"solver.type\": \"sor\"}".as_ptr()));
     ask!(0, terrace_config_load_json(config, c"{\"solver.type\": \"cg\"}".as_ptr()));
     ask!(INVALID, terrace_config_load_preset(config, no_text));
+    ask!(INVALID, terrace_config_set_str(config, no_text, no_text));
+    ask!(NULL, terrace_context_create(c"host:1".as_ptr(), null_mut()));
+    ask!(NULL, terrace_threads_communicator(1, null_mut()));
+    ask!(NULL, terrace_last_error(host, null_mut(), 1, null_mut()));
+    ask!(Status::Internal, terrace_context_raise_panic(host));
     ask!(NULL, terrace_context_set_memory_limit(null_mut(), 0));
 
     let (mut amg, mut fsai, solver) = (null_mut(), null_mut(), solver(host, matrix, &[]));
@@ -165,6 +170,8 @@ fn texts(host: *mut terrace_context) {
     ask!(NULL, terrace_solver_get_option(solver, key, null_mut(), 1, null_mut()));
     ask!(INVALID, terrace_solver_get_option(solver, no_text, null_mut(), 0, null_mut()));
     ask!(NULL, terrace_fsai_get_rows(fsai, null_mut()));
+    ask!(NULL, terrace_amg_get_rows(amg, null_mut()));
+    ask!(NULL, terrace_solver_get_rows(solver, null_mut()));
     ask!(NULL, terrace_amg_update(null_mut()));
     ask!(NULL, terrace_fsai_update(null_mut()));
     ask!(NULL, terrace_solver_update(null_mut()));
@@ -207,6 +214,10 @@ fn matrices(host: *mut terrace_context) {
     ask!(unsupported, terrace_matrix_get_arrays(host, matrix, I32, none, I32, none, f16, to, 0));
     ask!(NULL, terrace_matrix_set_grid(host, null_mut(), dims, null()));
     ask!(Status::SizeMismatch, terrace_matrix_set_grid(host, matrix, dims, null()));
+    // The last cell of a line is no neighbour of the first one of the next.
+    let (two_lines, no_cells) = ([n / 2, 2, 1], [0, 1, 1]);
+    ask!(structure, terrace_matrix_set_grid(host, matrix, two_lines.as_ptr(), null()));
+    ask!(INVALID, terrace_matrix_set_grid(host, matrix, no_cells.as_ptr(), null()));
     ask!(0, terrace_matrix_destroy(matrix));
 }
 
@@ -256,6 +267,7 @@ fn preconditioners(host: *mut terrace_context) {
     let mut third = null_mut();
     ask!(Status::MatrixValues, terrace_fsai_setup(host, matrix, none, &mut third));
     ask!(Status::MatrixValues, terrace_solver_memory_estimate(host, matrix, none, 0, &mut bytes));
+    ask!(Status::MatrixValues, terrace_fsai_memory_estimate(host, matrix, none, &mut bytes));
     ask!(0, terrace_amg_destroy(amg));
     ask!(0, terrace_fsai_destroy(fsai));
     ask!(0, terrace_config_destroy(narrow));
@@ -271,6 +283,8 @@ fn preconditioners(host: *mut terrace_context) {
     ask!(Status::PrecisionLost, terrace_fsai_apply(fsai, F64, from, to));
     ask!(Status::Unsupported, terrace_amg_apply(amg, TERRACE_F16, from, to));
     ask!(Status::Unsupported, terrace_fsai_apply(fsai, TERRACE_F16, from, to));
+    ask!(INVALID, terrace_amg_apply(amg, F64, from, b.as_ptr().cast_mut().cast()));
+    ask!(INVALID, terrace_fsai_apply(fsai, F64, from, b.as_ptr().cast_mut().cast()));
     ask!(NULL, terrace_amg_apply(amg, F64, null(), to));
     ask!(NULL, terrace_fsai_apply(fsai, F64, null(), to));
     ask!(0, terrace_amg_destroy(amg));
@@ -292,6 +306,7 @@ fn solvers(host: *mut terrace_context) {
     ask!(Status::OptionValue, terrace_solver_update(s));
     a.values[0] = f64::NAN;
     ask!(Status::MatrixValues, terrace_solver_update(s));
+    ask!(Status::MatrixValues, terrace_solver_solve(s, F64, 1, from, to, TERRACE_ZERO_GUESS));
     ask!(Status::MatrixValues, terrace_solver_setup(s, matrix));
     a.values[0] = 1.0;
     ask!(0, terrace_solver_destroy(s));
