@@ -67,27 +67,6 @@ pub fn over_ranks() {
             );
         }
     };
-    ask!(
-        INVALID,
-        terrace_matrix_create_parcsr(
-            context,
-            n,
-            -1,
-            n,
-            i64_,
-            null(),
-            null(),
-            null(),
-            null(),
-            0,
-            i64_,
-            null(),
-            F64,
-            null(),
-            null(),
-            &mut made
-        )
-    );
     create(Status::SizeMismatch.code(), &a.values, [n + 1, 1], (F64, 0), false);
     create(Status::Unsupported.code(), &a.values, [n, 1], (TERRACE_F16, 0), false);
     create(Status::InvalidArgument.code(), &a.values, [n, 1], (F64, 5), false);
