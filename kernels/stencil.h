@@ -19,7 +19,8 @@ struct StencilShape {
     i32 dy[MAX_LINES];
     i32 dz[MAX_LINES];
     i32 number[3 * MAX_LINES];
-    // Whether the vector that is multiplied is in the format of sums and aligned, and its lines are of whole packs.
+    // Whether the vector that is multiplied is in the format of sums and aligned, and its lines are of whole packs. In set-up: whether pairs of values are
+    // aligned.
     i32 aligned;
 };
 

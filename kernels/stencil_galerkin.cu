@@ -1,5 +1,5 @@
-// Galerkin products R A P of stencils, with the bits of the host. The sum of an entry runs over s = d + o along z, for a step d of R and an offset o of A,
-// and over d; then over the same along y; then over offsets and steps along x.
+// Galerkin products R A P of stencils, with the bits of the host. R A comes first: for a coarse cell it has an entry for each fine cell at s = d + o,
+// the sum over steps d of R and offsets o of A, in the order of d along z, of d along y and of o along x. R A P is the sum over s along z, y and x.
 #include "grid_transfer.h"
 #include "numbers.h"
 #include "stencil.h"
@@ -11,6 +11,37 @@ DEVICE int coarse_step(const StencilShape &g, int axis, int from, int to) {
     }
     return grid_step(g.dims[axis], g.periodic[axis], from, 1) == to ? 1 : -1;
 }
+
+// The fine cells at s from a coarse one along an axis.
+struct FinePlace {
+    // The fine cells of the steps of R that lead there over an offset of A, by their numbers; -1 for others.
+    int fine[3];
+    // The coarse cells that it interpolates from at one offset of the coarse stencil, or -1, and the steps of P from there.
+    int coarse[2];
+    int step[2];
+
+    DEVICE FinePlace(const TransferShape &g, const StencilShape &s, const StencilShape &to, int axis, int at, int sum, int offset) {
+        coarse[0] = coarse[1] = -1;
+        UNROLL
+        for (int u = 0; u < 3; ++u) {
+            const int o = sum - step_at(g, axis, u);
+            fine[u] = u < steps_along(g, axis) && o >= -1 && o <= 1 ? child(g, axis, at, step_at(g, axis, u)) : -1;
+            const int there = fine[u] < 0 ? -1 : grid_step(s.dims[axis], s.periodic[axis], fine[u], o);
+            if (there < 0) {
+                fine[u] = -1;
+                continue;
+            }
+            UNROLL
+            for (int i = 0; i < 2; ++i) {
+                const int cell = parent(g, axis, there, i, step[i]);
+                coarse[i] = cell >= 0 && coarse_step(to, axis, at, cell) == offset ? cell : -1;
+            }
+        }
+    }
+    // Step number u of R.
+    static DEVICE int step_at(const TransferShape &g, int axis, int u) { return g.axes[axis] ? u + g.low : 0; }
+    DEVICE bool is_needed() const { return coarse[0] >= 0 || coarse[1] >= 0; }
+};
 
 // Any grids and transfers: an entry for a coarse cell, an offset of the coarse stencil and an entry of the blocks; ones for zeros on the diagonal.
 template <class T>
@@ -26,63 +57,46 @@ DEVICE void galerkin(const TransferShape &g, const StencilShape &s, const Stenci
     int at[3];
     point_of(g.coarse, cell, at);
     T sum = 0;
-    // Adds what goes over step number w of R and offset oz along z, and v and oy along y.
-    const auto add = [&](int w, int oz, int v, int oy) {
-        const int fz = child(g, 2, at[2], g.axes[2] ? w + g.low : 0), fy = child(g, 1, at[1], g.axes[1] ? v + g.low : 0);
-        const int jy = fy < 0 ? -1 : grid_step(s.dims[1], s.periodic[1], fy, oy), jz = fz < 0 ? -1 : grid_step(s.dims[2], s.periodic[2], fz, oz);
-        if (jy < 0 || jz < 0) {
-            return;
-        }
-        // Coarse lines of P that lead to the offset, at most two along each axis.
-        int cy[2], cz[2], sy[2], sz[2];
-        for (int i = 0; i < 2; ++i) {
-            cz[i] = parent(g, 2, jz, i, sz[i]);
-            cz[i] = cz[i] >= 0 && coarse_step(to, 2, at[2], cz[i]) == step_of(code, 2) ? cz[i] : -1;
-            cy[i] = parent(g, 1, jy, i, sy[i]);
-            cy[i] = cy[i] >= 0 && coarse_step(to, 1, at[1], cy[i]) == step_of(code, 1) ? cy[i] : -1;
-        }
-        const bool any = (cz[0] >= 0 || cz[1] >= 0) && (cy[0] >= 0 || cy[1] >= 0);
-        for (int d = 0; any && d < 3; ++d) {
-            const int k = numbers.of[d + 3 * (oy + 1) + 9 * (oz + 1)];
-            for (int u = 0; k >= 0 && u < steps_along(g, 0); ++u) {
-                const int fx = child(g, 0, at[0], g.axes[0] ? u + g.low : 0);
-                const int jx = fx < 0 ? -1 : grid_step(s.dims[0], s.periodic[0], fx, d - 1);
-                if (jx < 0) {
-                    continue;
-                }
-                const i64 step = u + steps_along(g, 0) * (v + steps_along(g, 1) * static_cast<i64>(w));
-                const i64 line = fy + static_cast<i64>(s.dims[1]) * fz;
-                bool has_product = false;
-                T product = 0;
-                for (int i = 0; i < 2; ++i) {
-                    for (int j = 0; cz[i] >= 0 && j < 2; ++j) {
-                        for (int h = 0; cy[j] >= 0 && h < 2; ++h) {
-                            int sx;
-                            const int cx = parent(g, 0, jx, h, sx);
-                            if (cx < 0 || coarse_step(to, 0, at[0], cx) != step_of(code, 0)) {
-                                continue;
-                            }
-                            if (!has_product) {
-                                product = times(r[(step * b + e / b) * cells + cell], a[(static_cast<i64>(k) * b * b + e) * size + line * s.pitch + fx]);
-                                has_product = true;
-                            }
-                            const i64 coarse = cx + g.coarse[0] * (cy[j] + static_cast<i64>(g.coarse[1]) * cz[i]);
-                            const i64 number = number_of(g, sx, sy[j], sz[i]);
-                            sum += times(product, p[(number * b + e % b) * cells + coarse]);
-                        }
+    // R A for the fine cells at x, y and z.
+    const auto r_times_a = [&](const FinePlace &px, int x, const FinePlace &py, int y, const FinePlace &pz, int z) {
+        T of_fine = 0;
+        for (int w = 0; w < 3; ++w) {
+            for (int v = 0; pz.fine[w] >= 0 && v < 3; ++v) {
+                const int oz = z - FinePlace::step_at(g, 2, w), oy = y - FinePlace::step_at(g, 1, v);
+                for (int u = 2; py.fine[v] >= 0 && u >= 0; --u) {
+                    const int k = px.fine[u] < 0 ? -1 : numbers.of[x - FinePlace::step_at(g, 0, u) + 1 + 3 * (oy + 1) + 9 * (oz + 1)];
+                    if (k >= 0) {
+                        const i64 step = u + steps_along(g, 0) * (v + steps_along(g, 1) * static_cast<i64>(w));
+                        const i64 line = py.fine[v] + static_cast<i64>(s.dims[1]) * pz.fine[w];
+                        of_fine += times(r[(step * b + e / b) * cells + cell], a[(static_cast<i64>(k) * b * b + e) * size + line * s.pitch + px.fine[u]]);
                     }
                 }
             }
         }
+        return of_fine;
     };
     for (int z = -2; z <= 2; ++z) {
-        for (int w = 0; w < steps_along(g, 2); ++w) {
-            const int oz = z - (g.axes[2] ? w + g.low : 0);
-            for (int y = -2; oz >= -1 && oz <= 1 && y <= 2; ++y) {
-                for (int v = 0; v < steps_along(g, 1); ++v) {
-                    const int oy = y - (g.axes[1] ? v + g.low : 0);
-                    if (oy >= -1 && oy <= 1) {
-                        add(w, oz, v, oy);
+        const FinePlace pz(g, s, to, 2, at[2], z, step_of(code, 2));
+        for (int y = -2; pz.is_needed() && y <= 2; ++y) {
+            const FinePlace py(g, s, to, 1, at[1], y, step_of(code, 1));
+            if (!py.is_needed()) {
+                continue;
+            }
+            T of_fine[5];
+            for (int x = -2; x <= 2; ++x) {
+                const FinePlace px(g, s, to, 0, at[0], x, step_of(code, 0));
+                of_fine[x + 2] = px.is_needed() ? r_times_a(px, x, py, y, pz, z) : T(0);
+            }
+            for (int ij = 0; ij < 4; ++ij) {
+                const int i = ij / 2, j = ij % 2;
+                for (int x = -2; pz.coarse[i] >= 0 && py.coarse[j] >= 0 && x <= 2; ++x) {
+                    const FinePlace px(g, s, to, 0, at[0], x, step_of(code, 0));
+                    for (int h = 0; h < 2; ++h) {
+                        if (px.coarse[h] >= 0) {
+                            const i64 coarse = px.coarse[h] + g.coarse[0] * (py.coarse[j] + static_cast<i64>(g.coarse[1]) * pz.coarse[i]);
+                            const i64 number = number_of(g, px.step[h], py.step[j], pz.step[i]);
+                            sum += times(of_fine[x + 2], p[(number * b + e % b) * cells + coarse]);
+                        }
                     }
                 }
             }
@@ -128,70 +142,90 @@ template <class T> struct GalerkinCell {
     int coarse_x;
     // Elements between the weights of one step and the next, between the arrays of two offsets, and of a line.
     i64 weights, entries, pitch;
+    // Whether the fine cell of the coarse one and the next can be read at once.
+    bool in_pairs;
 };
 
-// Adds what goes over the lines of one plane of fine cells, which begins at `plane`, to the sums for the coarse planes of TARGETS places of P along z: 9 for
-// each, by steps along y and x. `r` and `p` are places of weights, those of p without lines and cells; -1 where there is no such plane.
-template <class T, bool X, bool Y, int TARGETS>
-DEVICE void add_plane(const GalerkinCell<T> &c, const i32 (&numbers)[9], i64 r, i64 plane, const i64 *p, T (&low)[9], T (&high)[9]) {
-    constexpr int STEPS_X = X ? 3 : 1, STEPS_Y = Y ? 3 : 1, FAR = Y ? 2 : 1;
+// Adds to R A for fine cells at -2 to 2 along x and S along y what goes over one plane of fine cells, which begins at `plane`; `r` is the place of its
+// weights. The grid is coarser along x (X) and y (Y) or not.
+template <class T, bool X, bool Y>
+DEVICE void r_times_a(const GalerkinCell<T> &c, const i32 (&numbers)[9], int S, i64 r, i64 plane, T (&of_fine)[5]) {
+    constexpr int STEPS_X = X ? 3 : 1, STEPS_Y = Y ? 3 : 1;
     UNROLL
-    for (int s = -FAR; s <= FAR; ++s) {
-        // A line of fine cells between two coarse ones along y has weights of both.
-        const bool between = Y && s % 2 != 0;
+    for (int v = 0; v < STEPS_Y; ++v) {
+        const int oy = S - (Y ? v - 1 : 0);
+        if (oy < -1 || oy > 1) {
+            continue;
+        }
+        const i32 *number = numbers + 3 * (oy + 1);
+        if (number[0] < 0 && number[1] < 0 && number[2] < 0) {
+            continue;
+        }
+        const i64 line = plane + c.y.fine[Y ? v : 1] * c.pitch;
+        // All loads of a line before the sums.
+        T weights[STEPS_X], entries[3][STEPS_X];
         UNROLL
-        for (int v = 0; v < STEPS_Y; ++v) {
-            const int oy = s - (Y ? v - 1 : 0);
-            if (oy < -1 || oy > 1) {
-                continue;
+        for (int u = 0; u < STEPS_X; ++u) {
+            weights[u] = c.r[r + (u + STEPS_X * v) * c.weights];
+        }
+        // Those of offsets that are not there from another one.
+        const auto array = [&](int d) { return c.a.from((number[d] < 0 ? 0 : number[d]) * c.entries + line); };
+        if (X && c.in_pairs) {
+            UNROLL
+            for (int d = 0; d < 3; ++d) {
+                const Pack<T, 2> pair = array(d).template pack<2>(c.x.fine[1]);
+                entries[d][0] = array(d)[c.x.fine[0]];
+                entries[d][STEPS_X / 2] = pair.of[0];
+                entries[d][STEPS_X - 1] = pair.of[1];
             }
-            const i32 *number = numbers + 3 * (oy + 1);
-            if (number[0] < 0 && number[1] < 0 && number[2] < 0) {
-                continue;
-            }
-            const i64 line = plane + c.y.fine[Y ? v : 1] * c.pitch;
-            T products[3][STEPS_X];
+        } else {
             UNROLL
             for (int d = 0; d < 3; ++d) {
                 UNROLL
                 for (int u = 0; u < STEPS_X; ++u) {
-                    const T entry = number[d] >= 0 ? c.a[number[d] * c.entries + line + c.x.fine[X ? u : 1]] : T(0);
-                    products[d][u] = times(c.r[r + (u + STEPS_X * v) * c.weights], entry);
+                    entries[d][u] = array(d)[c.x.fine[X ? u : 1]];
                 }
             }
+        }
+        UNROLL
+        for (int d = 0; d < 3; ++d) {
             UNROLL
-            for (int t = 0; t < TARGETS; ++t) {
-                UNROLL
-                for (int i = 0; i < (between ? 2 : 1); ++i) {
-                    // The coarse line, and the number of the step of P from there.
-                    const int to = Y ? (between ? (s - 1) / 2 + i : s / 2) : s;
-                    const int step = Y ? (between ? (i == 0 ? 2 : 0) : 1) : 0;
-                    const int cy = c.y.coarse[to + 1];
-                    const i64 weights = p[t] + STEPS_X * step * c.weights + static_cast<i64>(cy) * c.coarse_x;
-                    const auto weight = [&](int dx, int u) {
-                        const int cx = c.x.coarse[dx + 1];
-                        return p[t] >= 0 && cy >= 0 && cx >= 0 ? c.p[weights + u * c.weights + cx] : T(0);
-                    };
-                    constexpr int CENTRE = X ? 1 : 0;
-                    const T at[3] = {weight(-1, CENTRE), weight(0, CENTRE), weight(1, CENTRE)};
-                    const T right_of[2] = {X ? weight(-1, 2) : T(0), X ? weight(0, 2) : T(0)};
-                    const T left_of[2] = {X ? weight(0, 0) : T(0), X ? weight(1, 0) : T(0)};
-                    T *sums = (t == 0 ? low : high) + 3 * (to + 1);
-                    UNROLL
-                    for (int d = 0; d < 3; ++d) {
-                        UNROLL
-                        for (int u = 0; u < STEPS_X; ++u) {
-                            // Steps from the fine cell of the coarse one: even ones lead to a coarse cell, odd ones between two.
-                            const int f = X ? u - 1 + d - 1 : 2 * (d - 1);
-                            if (f == -1 || f == 1) {
-                                const int k = f == -1 ? 0 : 1;
-                                sums[k] += times(products[d][u], right_of[k]);
-                                sums[k + 1] += times(products[d][u], left_of[k]);
-                            } else {
-                                sums[f / 2 + 1] += times(products[d][u], at[f / 2 + 1]);
-                            }
-                        }
-                    }
+            for (int u = 0; u < STEPS_X; ++u) {
+                of_fine[X ? u + d : d + 1] += number[d] < 0 ? T(0) : times(weights[u], entries[d][u]);
+            }
+        }
+    }
+}
+
+// Adds R A P to the 9 sums of a coarse plane, by steps along y and x. `p` is the place of the weights of P of that plane.
+template <class T, bool X, bool Y> DEVICE void times_p(const GalerkinCell<T> &c, int S, i64 p, const T (&of_fine)[5], T (&sums)[9]) {
+    constexpr int STEPS_X = X ? 3 : 1, CENTRE = X ? 1 : 0;
+    // A line of fine cells between two coarse ones along y has weights of both.
+    const bool between = Y && S % 2 != 0;
+    UNROLL
+    for (int i = 0; i < (between ? 2 : 1); ++i) {
+        // The coarse line, and the number of the step of P from there.
+        const int to = Y ? (between ? (S - 1) / 2 + i : S / 2) : S;
+        const int step = Y ? (between ? (i == 0 ? 2 : 0) : 1) : 0;
+        const int cy = c.y.coarse[to + 1];
+        const i64 weights = p + STEPS_X * step * c.weights + static_cast<i64>(cy) * c.coarse_x;
+        T weight[3][STEPS_X];
+        UNROLL
+        for (int t = 0; t < 3; ++t) {
+            UNROLL
+            for (int u = 0; u < STEPS_X; ++u) {
+                const int s = X ? 2 * (t - 1) + u - 1 : t - 1;
+                const bool is_there = s >= -2 && s <= 2 && cy >= 0 && c.x.coarse[t] >= 0;
+                weight[t][u] = is_there ? c.p[weights + u * c.weights + c.x.coarse[t]] : T(0);
+            }
+        }
+        UNROLL
+        for (int t = 0; t < 3; ++t) {
+            UNROLL
+            for (int u = 0; u < STEPS_X; ++u) {
+                const int s = X ? 2 * (t - 1) + u - CENTRE : t - 1;
+                if (s >= -2 && s <= 2) {
+                    sums[3 * (to + 1) + t] += times(of_fine[s + 2], weight[t][u]);
                 }
             }
         }
@@ -203,7 +237,7 @@ DEVICE void add_plane(const GalerkinCell<T> &c, const i32 (&numbers)[9], i64 r, 
 template <class T, bool X, bool Y>
 DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const StencilShape &to, const StencilNumbers &of_a,
                          const StencilNumbers &of_out, const In<T> &r, const In<T> &a, const In<T> &p, const Out<T> &out) {
-    constexpr int STEPS_X = X ? 3 : 1, STEPS_Y = Y ? 3 : 1;
+    constexpr int STEPS_X = X ? 3 : 1, STEPS_Y = Y ? 3 : 1, FAR = Y ? 2 : 1;
     const int b = s.block, mx = g.coarse[0], my = g.coarse[1], mz = g.coarse[2];
     const i64 cells = coarse_cells(g), entry = global_index() / cells, number = global_index() - entry * cells;
     if (entry >= b * b) {
@@ -213,7 +247,7 @@ DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const St
     int at[3];
     tiled_point_of(g.coarse, number, at);
     const i64 cell = at[0] + mx * (at[1] + static_cast<i64>(my) * at[2]), size = array_size(s);
-    const GalerkinCell<T> here{along_axis(g, 0, at[0]), along_axis(g, 1, at[1]), r, a, p, mx, b * cells, b * b * size, s.pitch};
+    const GalerkinCell<T> here{along_axis(g, 0, at[0]), along_axis(g, 1, at[1]), r, a, p, mx, b * cells, b * b * size, s.pitch, s.aligned != 0};
     const int coarser = g.axes[2], far = coarser ? 2 : 1, steps = coarser ? 3 : 1;
     const i64 to_size = array_size(to), place = e * to_size + place_of(to, cell);
     T low[9] = {}, high[9] = {};
@@ -221,27 +255,31 @@ DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const St
     for (int z = -far; z <= far; ++z) {
         const bool between = coarser && z % 2 != 0;
         const int below = coarser ? (z + 2) / 2 - 1 : z;
-        ROLLED
-        for (int w = 0; w < steps; ++w) {
-            const int d = coarser ? w - 1 : 0, oz = z - d, fz = child(g, 2, at[2], d);
-            if (oz < -1 || oz > 1 || fz < 0 || grid_step(s.dims[2], s.periodic[2], fz, oz) < 0) {
-                continue;
+        // Weights of P along z: of the plane below, or the one of that very place, and where it lies between two of the one above.
+        const auto weights = [&](int coarse, int step) {
+            const int cz = grid_step(mz, g.periodic[2], at[2], coarse);
+            return cz < 0 ? -1 : (static_cast<i64>(step) * STEPS_X * STEPS_Y * b + e % b) * cells + static_cast<i64>(cz) * mx * my;
+        };
+        const i64 of_low = weights(below, between ? 2 : coarser ? 1 : 0), of_high = between ? weights(below + 1, 0) : -1;
+        UNROLL
+        for (int y = -FAR; y <= FAR; ++y) {
+            T of_fine[5] = {};
+            ROLLED
+            for (int w = 0; w < steps; ++w) {
+                const int d = coarser ? w - 1 : 0, oz = z - d, fz = child(g, 2, at[2], d);
+                if (oz < -1 || oz > 1 || fz < 0 || grid_step(s.dims[2], s.periodic[2], fz, oz) < 0) {
+                    continue;
+                }
+                const i64 of_r = (static_cast<i64>(w) * STEPS_X * STEPS_Y * b + e / b) * cells + cell;
+                i32 numbers[9];
+                numbers_of_plane(of_a, oz, numbers);
+                r_times_a<T, X, Y>(here, numbers, y, of_r, e * size + static_cast<i64>(fz) * s.dims[1] * s.pitch, of_fine);
             }
-            // Places of P along z: the plane below, or the one of that very place, and where it lies between two the one above.
-            const auto weights = [&](int coarse, int step) {
-                const int cz = grid_step(mz, g.periodic[2], at[2], coarse);
-                return cz < 0 ? -1 : (static_cast<i64>(step) * STEPS_X * STEPS_Y * b + e % b) * cells + static_cast<i64>(cz) * mx * my;
-            };
-            const i64 of_r = (static_cast<i64>(w) * STEPS_X * STEPS_Y * b + e / b) * cells + cell;
-            const i64 plane = e * size + static_cast<i64>(fz) * s.dims[1] * s.pitch;
-            i32 numbers[9];
-            numbers_of_plane(of_a, oz, numbers);
-            if (between) {
-                const i64 both[2] = {weights(below, 2), weights(below + 1, 0)};
-                add_plane<T, X, Y, 2>(here, numbers, of_r, plane, both, low, high);
-            } else {
-                const i64 one[1] = {weights(below, coarser ? 1 : 0)};
-                add_plane<T, X, Y, 1>(here, numbers, of_r, plane, one, low, high);
+            if (of_low >= 0) {
+                times_p<T, X, Y>(here, y, of_low, of_fine, low);
+            }
+            if (of_high >= 0) {
+                times_p<T, X, Y>(here, y, of_high, of_fine, high);
             }
         }
         // An even place above leads to the plane that was the upper one.

@@ -46,6 +46,12 @@ impl StencilShape {
         StencilShape { aligned: i32::from(whole), ..self }
     }
 
+    /// The same for kernels that read pairs of these values, which begin with an even cell, where lines and memory allow it.
+    pub fn in_pairs(self, values: View<'_>) -> StencilShape {
+        let aligned = self.pitch % 2 == 0 && values.array().address().is_multiple_of(ALIGNED);
+        StencilShape { aligned: i32::from(aligned), ..self }
+    }
+
     /// The same with some of the lines, by their steps along y and z.
     pub fn with_lines(self, is_kept: impl Fn([i8; 2]) -> bool) -> StencilShape {
         let mut shape = StencilShape { lines: 0, ..self };

@@ -151,7 +151,7 @@ pub(super) fn product<T: Scalar>(
     if let Some(name) = box_kernel::<T>(&p.pattern) {
         let arguments: [&dyn Argument; 9] = [
             &p.shape(),
-            &a.shape(),
+            &a.shape().in_pairs(a.values.view()),
             &coarse.shape(),
             &of_a,
             &of_coarse,
