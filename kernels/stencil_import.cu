@@ -43,11 +43,11 @@ template <class T> DEVICE void check_stencil(i64 cells, const StencilShape &g, c
 
 // What a thread finds in one pass over a matrix: the squares of differences from the mirrored entries, the squares of entries, and positive and negative
 // diagonal entries; couplings along x, y and z in relation to the strongest axis of each unknown, as `stencil_couplings`; and whether f16, bf16 and f32
-// do not hold every value exactly.
+// do not hold every value exactly, and whether an entry differs from the mirrored one.
 struct Examined {
-    static constexpr int SUMS = 10;
+    static constexpr int SUMS = 11;
     f64 sums[SUMS] = {};
-    // Formats that do not hold every value exactly, a bit for each.
+    // Formats that do not hold every value exactly, a bit for each, and one for a difference from the mirrored entries.
     u32 inexact = 0;
 
     // An entry and the mirrored one; with `both` they are looked at once. The diagonal blocks are seen from both sides, other pairs from one.
@@ -58,13 +58,21 @@ struct Examined {
             return;
         }
         const f64 difference = times(v - mirror, v - mirror);
+        inexact |= v != mirror ? 8u : 0u;
         sums[0] += both ? 2.0 * difference : difference;
         sums[1] += times(v, v) + (both ? times(mirror, mirror) : 0.0);
     }
 
     DEVICE void formats(f64 v) {
-        const f32 narrow = to_f32(v);
-        inexact |= (to_f64(to_f16(narrow)) != v ? 1u : 0u) | (to_f64(to_bf16(narrow)) != v ? 2u : 0u) | (to_f64(narrow) != v ? 4u : 0u);
+        const u64 bits = static_cast<u64>(bits_of(v));
+        const u32 exponent = static_cast<u32>(bits >> 52) & 0x7ffu;
+        if (exponent - 1009u <= 29u) {
+            // From 2^-14 to below 2^16 no format has subnormal numbers or overflows: the last bits decide, which takes no conversions.
+            inexact |= ((bits & 0x3ffffffffffULL) != 0 ? 1u : 0u) | ((bits & 0x1fffffffffffULL) != 0 ? 2u : 0u) | ((bits & 0x1fffffffULL) != 0 ? 4u : 0u);
+        } else if (v != 0.0) {
+            const f32 narrow = to_f32(v);
+            inexact |= (to_f64(to_f16(narrow)) != v ? 1u : 0u) | (to_f64(to_bf16(narrow)) != v ? 2u : 0u) | (to_f64(narrow) != v ? 4u : 0u);
+        }
     }
 
     DEVICE void couplings(const f64 (&sides)[3][2]) {
@@ -91,34 +99,37 @@ DEVICE void add_side(int code, f64 value, f64 (&sides)[3][2]) {
     }
 }
 
-// A cell of a scalar matrix. All of its values are loaded before they are looked at; those that are not there from places that are.
+// A cell of a scalar matrix. All values of a plane of offsets are loaded before they are looked at; those that are not there from places that are.
 template <class T> DEVICE void examine_scalar(const StencilShape &g, const StencilNumbers &numbers, const Neighbours &near, const In<T> &values, Examined &found) {
     const i64 size = array_size(g), own = near.own();
-    T v[27], mirror[27];
-    UNROLL
-    for (int code = 0; code < 27; ++code) {
-        const int k = numbers.of[code], opposite = numbers.of[26 - code];
-        const T value = values[k >= 0 ? k * size + own : own];
-        v[code] = k >= 0 ? value : T(0);
-        mirror[code] = T(0);
-        if (code > 13) {
-            const bool is_pair = k >= 0 && opposite >= 0 && near[code] >= 0;
-            const T other = values[is_pair ? opposite * size + near[code] : own];
-            mirror[code] = is_pair ? other : T(0);
-        }
-    }
     f64 sides[3][2] = {};
     UNROLL
-    for (int code = 0; code < 27; ++code) {
-        const bool has_opposite = numbers.of[26 - code] >= 0;
-        if (numbers.of[code] >= 0) {
-            const f64 value = to_f64(v[code]);
-            found.formats(value);
-            if (code != 13) {
-                add_side(code, value, sides);
+    for (int plane = 0; plane < 27; plane += 9) {
+        T v[9], mirror[9];
+        UNROLL
+        for (int q = 0; q < 9; ++q) {
+            const int code = plane + q, k = numbers.of[code], opposite = numbers.of[26 - code];
+            v[q] = values[k >= 0 ? k * size + own : own];
+            mirror[q] = T(0);
+            if (code > 13) {
+                const bool is_pair = k >= 0 && opposite >= 0 && near[code] >= 0;
+                const T other = values[is_pair ? opposite * size + near[code] : own];
+                mirror[q] = is_pair ? other : T(0);
             }
-            if (near[code] >= 0 && !(code < 13 && has_opposite)) {
-                found.pair(code == 13, code != 13 && has_opposite, value, to_f64(mirror[code]));
+        }
+        UNROLL
+        for (int q = 0; q < 9; ++q) {
+            const int code = plane + q;
+            const bool has_opposite = numbers.of[26 - code] >= 0;
+            if (numbers.of[code] >= 0) {
+                const f64 value = to_f64(v[q]);
+                found.formats(value);
+                if (code != 13) {
+                    add_side(code, value, sides);
+                }
+                if (near[code] >= 0 && !(code < 13 && has_opposite)) {
+                    found.pair(code == 13, code != 13 && has_opposite, value, to_f64(mirror[q]));
+                }
             }
         }
     }
@@ -169,7 +180,7 @@ template <class T> DEVICE void examine_stencil(i64 cells, const StencilShape &g,
         }
     }
     UNROLL
-    for (int format = 0; format < 3; ++format) {
+    for (int format = 0; format < 4; ++format) {
         found.sums[7 + format] = (found.inexact >> format & 1) != 0 ? 1.0 : 0.0;
     }
     UNROLL

@@ -70,7 +70,7 @@ template <class T> DEVICE void plain_weights(const TransferShape &g, int linear,
 // Black-box weights of the fine cells that lie between coarse ones along the axes ODD, a bit for each; those of fewer axes are there. The axes are known
 // when it is compiled, so that b stays in registers. Without axes these are the coarse cells themselves.
 template <class T, int ODD>
-DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, const StencilShape &s, const StencilNumbers &numbers,
+DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int symmetric, const StencilShape &s, const StencilNumbers &numbers,
                             const In<T> &values, const Out<T> &weights) {
     // The place of the cell: along the axes ODD the odd ones, along other coarsened axes the even ones.
     i32 dims[3];
@@ -106,25 +106,43 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
         weights[(static_cast<i64>(centre) * s.block + c) * cells + corners[0][0] + corners[1][0] + corners[2][0]] = T(1);
         return;
     }
-    // The equation of the cell from the symmetric part of the matrix, entries along other axes added up.
+    // The equation of the cell from the symmetric part of the matrix, entries along other axes added up. Where the matrix is `symmetric`, its own entries
+    // are that part.
     const Neighbours near(s, at, s.pitch);
     const i64 own = near.own(), array = static_cast<i64>(s.block) * s.block * array_size(s);
     const In<T> entries = values.from((static_cast<i64>(c) * s.block + c) * array_size(s));
     f64 b[27] = {};
     f64 diagonal = 0.0, all = 0.0, absolute = 0.0;
     UNROLL
-    for (int code = 0; code < 27; ++code) {
-        const int k = numbers.of[code], opposite = numbers.of[26 - code];
-        if (k < 0) {
-            continue;
+    for (int plane = 0; plane < 27; plane += 9) {
+        // All values of a plane of offsets are loaded before they are added; those that are not there from places that are.
+        T here[9], there[9];
+        UNROLL
+        for (int q = 0; q < 9; ++q) {
+            const int k = numbers.of[plane + q];
+            here[q] = entries[(k >= 0 ? k * array : 0) + own];
+            there[q] = here[q];
         }
-        const i64 to = near[code];
-        const f64 there = to >= 0 && opposite >= 0 ? to_f64(entries[opposite * array + to]) : 0.0;
-        const f64 entry = to >= 0 ? times(0.5, to_f64(entries[k * array + own]) + there) : 0.0;
-        all += entry;
-        absolute += magnitude(entry);
-        diagonal = code == 13 ? entry : diagonal;
-        b[13 + (ODD & 1 ? code % 3 - 1 : 0) + (ODD & 2 ? 3 * (code / 3 % 3 - 1) : 0) + (ODD & 4 ? 9 * (code / 9 - 1) : 0)] += entry;
+        if (!symmetric) {
+            UNROLL
+            for (int q = 0; q < 9; ++q) {
+                const int opposite = numbers.of[26 - plane - q];
+                const i64 to = near[plane + q];
+                const T other = entries[opposite >= 0 && to >= 0 ? opposite * array + to : own];
+                there[q] = opposite >= 0 ? other : T(0);
+            }
+        }
+        UNROLL
+        for (int q = 0; q < 9; ++q) {
+            const int code = plane + q;
+            if (numbers.of[code] >= 0) {
+                const f64 entry = near[code] >= 0 ? times(0.5, to_f64(here[q]) + to_f64(there[q])) : 0.0;
+                all += entry;
+                absolute += magnitude(entry);
+                diagonal = code == 13 ? entry : diagonal;
+                b[13 + (ODD & 1 ? code % 3 - 1 : 0) + (ODD & 2 ? 3 * (code / 3 % 3 - 1) : 0) + (ODD & 4 ? 9 * (code / 9 - 1) : 0)] += entry;
+            }
+        }
     }
     const f64 sum = magnitude(all) <= times(rounding, absolute) ? 0.0 : all;
     f64 others = 0.0;
@@ -134,60 +152,62 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, con
     }
     const f64 b_0 = sum - others;
     const bool usable = times(b_0, diagonal) > 0.0 && magnitude(b_0) > times(rounding, absolute);
+    // Where the weights of a corner are for some steps towards the cell along the axes of `part`; -1 where there is no such corner.
+    const auto place = [&](int bits, int part) -> i64 {
+        const i64 x = corners[0][bits & 1], y = corners[1][bits >> 1 & 1], z = corners[2][bits >> 2];
+        int number = centre;
+        UNROLL
+        for (int axis = 0; axis < 3; ++axis) {
+            number += !(part >> axis & 1) ? 0 : bits >> axis & 1 ? -unit[axis] : unit[axis];
+        }
+        return x < 0 || y < 0 || z < 0 ? -1 : (static_cast<i64>(number) * s.block + c) * cells + x + y + z;
+    };
+    // All corners before any is stored: loads do not wait for stores then.
+    f64 found[8];
     UNROLL
     for (int bits = 0; bits < 8; ++bits) {
         if (bits & ~ODD) {
             continue;
         }
-        const i64 x = corners[0][bits & 1], y = corners[1][bits >> 1 & 1], z = corners[2][bits >> 2];
-        if (x < 0 || y < 0 || z < 0) {
-            continue;
-        }
-        // Where the weights of the corner are for some steps towards the cell along the axes of `part`.
-        const auto place = [&](int part) {
-            int number = centre;
-            UNROLL
-            for (int axis = 0; axis < 3; ++axis) {
-                number += !(part >> axis & 1) ? 0 : bits >> axis & 1 ? -unit[axis] : unit[axis];
+        // All steps towards the corner: its side along some of the axes. The corner itself has weight 1.
+        f64 total = 0.0;
+        UNROLL
+        for (int part = 1; part < 8; ++part) {
+            if (part & ~ODD) {
+                continue;
             }
-            return (static_cast<i64>(number) * s.block + c) * cells + x + y + z;
-        };
-        f64 weight = 1.0 / corner_count;
-        if (usable) {
-            // All steps towards the corner: its side along some of the axes. The corner itself has weight 1.
-            f64 total = 0.0;
+            int q = 13;
             UNROLL
-            for (int part = 1; part < 8; ++part) {
-                if (part & ~ODD) {
-                    continue;
-                }
-                int q = 13;
-                UNROLL
-                for (int axis = 0, step = 1; axis < 3; ++axis, step *= 3) {
-                    q += !(part >> axis & 1) ? 0 : bits >> axis & 1 ? step : -step;
-                }
-                total += part == ODD ? b[q] : times(b[q], to_f64(weights[place(ODD & ~part)]));
+            for (int axis = 0, step = 1; axis < 3; ++axis, step *= 3) {
+                q += !(part >> axis & 1) ? 0 : bits >> axis & 1 ? step : -step;
             }
-            weight = -total / b_0;
+            const i64 from = part == ODD ? -1 : place(bits, ODD & ~part);
+            total += part == ODD ? b[q] : times(b[q], from >= 0 ? to_f64(weights[from]) : 0.0);
         }
-        weights[place(ODD)] = As<T>::of(weight);
+        found[bits] = usable ? -total / b_0 : 1.0 / corner_count;
+    }
+    UNROLL
+    for (int bits = 0; bits < 8; ++bits) {
+        if (!(bits & ~ODD) && place(bits, ODD) >= 0) {
+            weights[place(bits, ODD)] = As<T>::of(found[bits]);
+        }
     }
 }
 
 // `classes` sets of axes, three bits of `odd` for each. Blocks of threads take turns with them, so that the matrix is read from memory about once.
 template <class T>
-DEVICE void black_box(const TransferShape &g, int classes, int odd, f64 rounding, const StencilShape &s, const StencilNumbers &numbers,
+DEVICE void black_box(const TransferShape &g, int classes, int odd, f64 rounding, int symmetric, const StencilShape &s, const StencilNumbers &numbers,
                       const In<T> &values, const Out<T> &weights) {
     const i64 turn = block_index() / classes, index = turn * BLOCK + thread_index();
     switch (odd >> 3 * static_cast<int>(block_index() - turn * classes) & 7) {
-    case 0: return black_box_along<T, 0>(index, g, rounding, s, numbers, values, weights);
-    case 1: return black_box_along<T, 1>(index, g, rounding, s, numbers, values, weights);
-    case 2: return black_box_along<T, 2>(index, g, rounding, s, numbers, values, weights);
-    case 3: return black_box_along<T, 3>(index, g, rounding, s, numbers, values, weights);
-    case 4: return black_box_along<T, 4>(index, g, rounding, s, numbers, values, weights);
-    case 5: return black_box_along<T, 5>(index, g, rounding, s, numbers, values, weights);
-    case 6: return black_box_along<T, 6>(index, g, rounding, s, numbers, values, weights);
-    default: return black_box_along<T, 7>(index, g, rounding, s, numbers, values, weights);
+    case 0: return black_box_along<T, 0>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 1: return black_box_along<T, 1>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 2: return black_box_along<T, 2>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 3: return black_box_along<T, 3>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 4: return black_box_along<T, 4>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 5: return black_box_along<T, 5>(index, g, rounding, symmetric, s, numbers, values, weights);
+    case 6: return black_box_along<T, 6>(index, g, rounding, symmetric, s, numbers, values, weights);
+    default: return black_box_along<T, 7>(index, g, rounding, symmetric, s, numbers, values, weights);
     }
 }
 
@@ -243,8 +263,8 @@ DEVICE void scale_transfer(const TransferShape &g, const In<T> &values, const In
         couplings<T>(cells, g, numbers, values, parts); \
     } \
     KERNEL(grid_weights_##T, TransferShape g, i32 linear, Out<T> weights) { plain_weights<T>(g, linear, weights); } \
-    KERNEL(black_box_##T, TransferShape g, i32 classes, i32 odd, f64 rounding, StencilShape s, StencilNumbers numbers, In<T> values, Out<T> weights) { \
-        black_box<T>(g, classes, odd, rounding, s, numbers, values, weights); \
+    KERNEL_OF(2, black_box_##T, TransferShape g, i32 classes, i32 odd, f64 rounding, i32 symmetric, StencilShape s, StencilNumbers numbers, In<T> values, Out<T> weights) { \
+        black_box<T>(g, classes, odd, rounding, symmetric, s, numbers, values, weights); \
     } \
     KERNEL(scale_stencil_##T, i64 cells, StencilShape g, StencilOffsets offsets, In<T> values, In<f64> left, i32 over_left, In<f64> right, \
            i32 over_right, Out<T> out) { \

@@ -195,6 +195,8 @@ pub(crate) struct DeviceStencil<S> {
 pub(super) struct Known {
     /// The mean coupling along each axis.
     pub couplings: Mutex<Option<[f64; 3]>>,
+    /// Whether every entry is equal to the mirrored one.
+    pub is_symmetric: Mutex<Option<bool>>,
     /// The narrowest format that holds every value exactly.
     pub narrowest: Mutex<Option<Precision>>,
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const MAX_BLOCKS: usize = 1024;
 
 /// Sums that a block leaves.
-const SUMS: usize = 10;
+const SUMS: usize = 11;
 
 impl<T: Scalar> DeviceStencil<T> {
     /// A copy of a caller's values: one array after the other, or all of a cell together.
@@ -74,6 +74,7 @@ impl<T: Scalar> DeviceStencil<T> {
             let formats = [(7, Precision::F16), (8, Precision::BF16), (9, Precision::F32)];
             let exact = formats.into_iter().find(|(inexact, _)| sum(*inexact) == 0.0);
             *lock(self.known.couplings.lock()) = Some(std::array::from_fn(|axis| sum(4 + axis) / rows));
+            *lock(self.known.is_symmetric.lock()) = Some(sum(10) == 0.0);
             *lock(self.known.narrowest.lock()) = Some(exact.map_or(Precision::F64, |(_, format)| format));
         }
         Ok(Symmetry { difference: sum(0).sqrt(), squares: sum(1), positive: sum(2) as u64, negative: sum(3) as u64 })
@@ -82,6 +83,11 @@ impl<T: Scalar> DeviceStencil<T> {
     /// The couplings that [`DeviceStencil::symmetry`] has found, once.
     pub fn take_couplings(&self) -> Option<[f64; 3]> {
         lock(self.known.couplings.lock()).take()
+    }
+
+    /// Whether [`DeviceStencil::symmetry`] has found every entry equal to the mirrored one, once.
+    pub fn take_is_symmetric(&self) -> bool {
+        lock(self.known.is_symmetric.lock()).take().unwrap_or(false)
     }
 
     /// The narrowest format that holds every value exactly. Synchronises, unless it is known.

@@ -79,6 +79,7 @@ pub(super) fn prolongator<T: Scalar>(
     }
     // The coarse cells themselves with those between two, then those between four, then those between eight.
     let (of_a, numbers, black_box) = (a.shape(), StencilNumbers::new(&a.pattern), kernel::<T>(gpu, "black_box")?);
+    let symmetric = i32::from(a.take_is_symmetric());
     let mut classes = grids.classes();
     classes.insert(0, [false; 3]);
     for steps in classes.chunk_by(|one, other| axes_of(one).max(1) == axes_of(other).max(1)) {
@@ -92,8 +93,8 @@ pub(super) fn prolongator<T: Scalar>(
         let bits = |class: &[bool; 3]| (0..3).filter(|axis| class[*axis]).map(|axis| 1 << axis).sum::<i32>();
         let odd: i32 = steps.iter().enumerate().map(|(k, class)| bits(class) << (3 * k)).sum();
         let (count, rounding) = (steps.len() as i32, GridWeights::rounding::<T>());
-        let arguments: [&dyn Argument; 8] =
-            [&shape, &count, &odd, &rounding, &of_a, &numbers, &a.values.view(), &weights.view()];
+        let arguments: [&dyn Argument; 9] =
+            [&shape, &count, &odd, &rounding, &symmetric, &of_a, &numbers, &a.values.view(), &weights.view()];
         gpu.launch_blocks(black_box, steps.len() * most.div_ceil(BLOCK), &arguments)?;
     }
     Ok(DeviceTransfer { pattern: Arc::new(pattern), transposed: false, values: Arc::new(weights) })
@@ -413,6 +414,12 @@ mod tests {
         let p = black_box::prolongator(a, grids, kind).unwrap();
         let found = prolongator(gpu, on_device, grids, kind).unwrap();
         assert!(gpu.fetch(&found.values).unwrap() == p.values.as_slice(), "{what}, {kind:?} {:?}", grids.axes);
+        if grids.axes == [true; 3] && kind == GridWeights::BlackBox {
+            // Of a matrix that is known to be symmetric half of the entries are read.
+            on_device.symmetry(gpu).unwrap();
+            let found = prolongator(gpu, on_device, grids, kind).unwrap();
+            assert!(gpu.fetch(&found.values).unwrap() == p.values.as_slice(), "{what}, symmetry known");
+        }
         let r = SharedTransfer { transposed: true, ..p.clone() };
         let device_r = DeviceTransfer { transposed: true, ..found.clone() };
         let coarse = galerkin::product(&r, a, &p).unwrap();

@@ -4,15 +4,17 @@
 //! up. Let b_q be these sums for steps q along O, from the symmetric part of the matrix. The weight of a corner s of O is -Σ b_q w_q / b_0 over the
 //! steps q towards the corner, with the weight w_q that the cell at q has for it; so edges come first, then faces, then the middle.
 
+use super::lanes::{LANES, Lanes, cells_at, every_other, starts};
 use super::product::line_grain;
 use crate::backend::common::GridWeights;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail, try_vec};
+use crate::host::multivector_rows::widely;
 use crate::host::{Host, HostMatrix};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Coarsened, Grid, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};
+use crate::sparse::{Coarsened, Offset, SharedStencil, SharedTransfer, TransferPattern};
 use std::sync::Arc;
 
 /// The prolongator from a coarser grid for a matrix.
@@ -20,17 +22,13 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Grid
     let low = if kind == GridWeights::Constant { 0 } else { -1 };
     let pattern = Arc::new(TransferPattern::new(grids, a.pattern.block, low));
     let mut weights = try_vec(pattern.entries(), T::ZERO)?;
-    let b = pattern.block;
     match kind {
         GridWeights::BlackBox => {
             fill(&pattern, &mut weights, &|step| step == [0; 3], &|_, _, _| T::ONE);
-            for class in grids.classes() {
-                let corners = corner_weights(a, &pattern, class, &weights)?;
-                let cells = Class::new(&grids, class);
-                fill(&pattern, &mut weights, &|step| step.map(|d| d != 0) == class, &|at, step, c| {
-                    let Some(place) = cells.place(&grids, at, step) else { return T::ZERO };
-                    corners[(place * b + c) * 8 + corner_number(step)]
-                });
+            for odd in grids.classes() {
+                let class = Class::new(a, &pattern, odd);
+                let corners = class.corner_weights(&weights)?;
+                class.put(&corners, &mut weights);
             }
         }
         GridWeights::Constant => fill(&pattern, &mut weights, &|_| true, &|_, _, _| T::ONE),
@@ -69,81 +67,20 @@ fn fill<T: Scalar>(
     });
 }
 
-/// The number of the corner that a step from a coarse cell comes from: a bit for each axis along which it lies on the right.
-fn corner_number(step: Offset) -> usize {
-    (0..3).filter(|axis| step[*axis] < 0).map(|axis| 1 << axis).sum()
+/// The corners of fine cells that lie between coarse ones along the axes `odd`: a bit for each axis along which the coarse cell lies on the right.
+fn corners_of(odd: [bool; 3]) -> impl Iterator<Item = usize> + Clone {
+    (0..8_usize).filter(move |bits| (0..3).all(|axis| bits >> axis & 1 == 0 || odd[axis]))
 }
 
 /// The fine cells of a class: along its axes the odd ones, along other coarsened axes the even ones, and otherwise all.
-struct Class {
-    odd: [bool; 3],
-    grid: Grid,
-}
-
-impl Class {
-    fn new(grids: &Coarsened, odd: [bool; 3]) -> Class {
-        let count = |axis: usize| match (grids.axes[axis], odd[axis]) {
-            (true, true) => grids.fine.dims[axis] / 2,
-            (true, false) => grids.fine.dims[axis].div_ceil(2),
-            _ => grids.fine.dims[axis],
-        };
-        Class { odd, grid: Grid::new(std::array::from_fn(count)) }
-    }
-
-    /// The fine cell of a place.
-    fn cell(&self, grids: &Coarsened, place: usize) -> [usize; 3] {
-        let at = self.grid.point(place);
-        std::array::from_fn(|axis| match grids.axes[axis] {
-            true => 2 * at[axis] + usize::from(self.odd[axis]),
-            false => at[axis],
-        })
-    }
-
-    /// The place of the fine cell at a step from a coarse one.
-    fn place(&self, grids: &Coarsened, coarse: [usize; 3], step: Offset) -> Option<usize> {
-        let mut at = [0; 3];
-        for axis in 0..3 {
-            let fine = grids.fine(axis, coarse[axis], step[axis])?;
-            at[axis] = if grids.axes[axis] { fine / 2 } else { fine };
-        }
-        Some(self.grid.cell(at))
-    }
-}
-
-/// The weights of the corners of every fine cell of a class, eight places for each unknown of each cell.
-fn corner_weights<T: Scalar>(
-    a: &SharedStencil<T>,
-    pattern: &TransferPattern,
-    odd: [bool; 3],
-    weights: &[T],
-) -> Result<Vec<T>> {
-    let (grids, b) = (&pattern.grids, pattern.block);
-    let class = Class::new(grids, odd);
-    let mut corners = try_vec(8 * b * class.grid.cells(), T::ZERO)?;
-    let entries = Symmetric::new(a, odd);
-    par::for_each_row_mut(&mut corners, 8 * b, par::ROW_GRAIN, |first, piece| {
-        for (k, corners) in piece.chunks_exact_mut(8 * b).enumerate() {
-            let at = class.cell(grids, first + k);
-            for (c, corners) in corners.chunks_exact_mut(8).enumerate() {
-                let equation = entries.collapsed(at, c);
-                let weight = |coarse: [usize; 3], step: Offset| {
-                    weights[pattern.array(pattern.number(step), c) + grids.coarse.cell(coarse)].to_f64()
-                };
-                equation.solve(grids, at, odd, &weight, corners);
-            }
-        }
-    });
-    Ok(corners)
-}
-
-/// The symmetric part of a matrix, unknown by unknown, with steps along the axes of a class only.
-struct Symmetric<'a, T> {
+struct Class<'a, T> {
     a: &'a SharedStencil<T>,
-    stencil: &'a Stencil,
-    /// In the order of sums.
+    pattern: &'a TransferPattern,
+    odd: [bool; 3],
+    /// Cells of the class along each axis.
+    cells: [usize; 3],
+    /// Offsets of the stencil in the order of sums.
     terms: Vec<Term>,
-    /// Axes along which there are steps.
-    has_steps: [bool; 3],
 }
 
 /// An offset of the stencil.
@@ -152,124 +89,206 @@ struct Term {
     /// The number of the offset, and of the opposite one.
     k: usize,
     opposite: Option<usize>,
-    /// What it adds to the number of a cell in the middle of the grid.
-    shift: isize,
-    /// Where its entry is added to the equation.
+    /// Where its entry is added to the equation, with steps along the axes of the class only.
     q: usize,
 }
 
-/// The equation of a fine cell, entries along other axes added up.
-struct Equation {
-    /// By step: 1 + x + 3 (1 + y) + 9 (1 + z).
-    b: [f64; 27],
-    diagonal: f64,
-    /// Sum of all entries, and of their absolute values.
-    sum: f64,
-    size: f64,
-}
-
-impl<'a, T: Scalar> Symmetric<'a, T> {
-    fn new(a: &'a SharedStencil<T>, odd: [bool; 3]) -> Symmetric<'a, T> {
-        let stencil = &*a.pattern;
-        let [nx, ny, _] = stencil.grid.dims.map(|n| n as isize);
+impl<'a, T: Scalar> Class<'a, T> {
+    fn new(a: &'a SharedStencil<T>, pattern: &'a TransferPattern, odd: [bool; 3]) -> Class<'a, T> {
+        let (stencil, grids) = (&*a.pattern, &pattern.grids);
+        let count = |axis: usize| match (grids.axes[axis], odd[axis]) {
+            (true, true) => grids.fine.dims[axis] / 2,
+            (true, false) => grids.fine.dims[axis].div_ceil(2),
+            _ => grids.fine.dims[axis],
+        };
         let all =
             stencil.lines.iter().flat_map(|line| line.steps.iter().map(|(x, k)| ([*x, line.to[0], line.to[1]], *k)));
         let term = |(offset, k): (Offset, usize)| {
-            let [x, y, z] = offset.map(isize::from);
-            let opposite = stencil.find(offset.map(|step| -step));
             let q = number(std::array::from_fn(|axis| if odd[axis] { offset[axis] } else { 0 }));
-            Term { offset, k, opposite, shift: x + nx * (y + ny * z), q }
+            Term { offset, k, opposite: stencil.find(offset.map(|step| -step)), q }
         };
-        let has_steps = std::array::from_fn(|axis| stencil.offsets.iter().any(|offset| offset[axis] != 0));
-        Symmetric { a, stencil, terms: all.map(term).collect(), has_steps }
+        Class { a, pattern, odd, cells: std::array::from_fn(count), terms: all.map(term).collect() }
     }
 
-    /// The equation of a cell.
-    fn collapsed(&self, at: [usize; 3], c: usize) -> Equation {
-        let (grid, cell, values) = (&self.stencil.grid, self.stencil.grid.cell(at), self.a.values.as_slice());
-        let is_inner = |axis: usize| !self.has_steps[axis] || at[axis] > 0 && at[axis] + 1 < grid.dims[axis];
-        let inner = (0..3).all(is_inner);
-        let mut equation = Equation { b: [0.0; 27], diagonal: 0.0, sum: 0.0, size: 0.0 };
+    /// The weights of all corners, line by line: one array for each unknown and corner.
+    fn corner_weights(&self, weights: &[T]) -> Result<Vec<T>> {
+        let ([kx, ky, kz], b) = (self.cells, self.pattern.block);
+        let width = b * corners_of(self.odd).count() * kx;
+        let mut corners = try_vec(width * ky * kz, T::ZERO)?;
+        par::for_each_row_mut(&mut corners, width.max(1), line_grain(8 * kx), |first, lines| {
+            for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+                let at = [(first + k) % ky, (first + k) / ky];
+                match self.pattern.grids.axes[0] {
+                    true => widely(|| self.line::<true>(at, weights, line)),
+                    false => widely(|| self.line::<false>(at, weights, line)),
+                }
+            }
+        });
+        Ok(corners)
+    }
+
+    /// The corners of a line of cells. The grid is coarser along x (X) or not.
+    #[inline(always)]
+    fn line<const X: bool>(&self, at: [usize; 2], weights: &[T], out: &mut [T]) {
+        let (kx, count) = (self.cells[0], corners_of(self.odd).count());
+        for c in 0..self.pattern.block {
+            for x in starts(kx) {
+                let equation = self.collapsed::<X>(x, at, c);
+                let middle = equation.middle(GridWeights::rounding::<T>());
+                for (rank, bits) in corners_of(self.odd).enumerate() {
+                    if let Some(corner) = self.corner((&equation, &middle), bits, (x, at), c, weights) {
+                        out[(c * count + rank) * kx + x..][..LANES.min(kx)].copy_from_slice(&corner[..LANES.min(kx)]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The equations of the cells from x on, from the symmetric part of the matrix.
+    #[inline(always)]
+    fn collapsed<const X: bool>(&self, x: usize, at: [usize; 2], c: usize) -> Equation {
+        let (grid, stencil, values) = (&self.pattern.grids.fine, &*self.a.pattern, self.a.values.as_slice());
+        let [nx, ny, _] = grid.dims;
+        let [y, z] = std::array::from_fn(|k| match self.pattern.grids.axes[k + 1] {
+            true => 2 * at[k] + usize::from(self.odd[k + 1]),
+            false => at[k],
+        });
+        let entries = |k: usize, y: usize, z: usize, step: i8| {
+            let line = &values[stencil.array(k, c, c) + nx * (y + ny * z)..][..nx];
+            match X {
+                true => every_other(line, 2 * x + usize::from(self.odd[0]), step, grid.periodic[0]),
+                false => cells_at(line, x, step, grid.periodic[0]),
+            }
+        };
+        let mut equation =
+            Equation { b: [[0.0; LANES]; 27], diagonal: [0.0; LANES], sum: [0.0; LANES], size: [0.0; LANES] };
         for term in &self.terms {
-            let to = if inner { Some(cell.wrapping_add_signed(term.shift)) } else { grid.neighbour(at, term.offset) };
-            let Some(to) = to else { continue };
-            let there = term.opposite.map_or(0.0, |k| values[self.stencil.array(k, c, c) + to].to_f64());
-            let entry = 0.5 * (values[self.stencil.array(term.k, c, c) + cell].to_f64() + there);
-            equation.sum += entry;
-            equation.size += entry.abs();
+            let [dx, dy, dz] = term.offset;
+            let (Some(to_y), Some(to_z)) = (grid.step(1, y, dy), grid.step(2, z, dz)) else { continue };
+            // Both are zero where the offset leads out of the grid.
+            let here = entries(term.k, y, z, 0);
+            let there = term.opposite.map_or([T::ZERO; LANES], |k| entries(k, to_y, to_z, dx));
+            let entry: Lanes<f64> = std::array::from_fn(|k| 0.5 * (here[k].to_f64() + there[k].to_f64()));
+            for k in 0..LANES {
+                equation.sum[k] += entry[k];
+                equation.size[k] += entry[k].abs();
+                equation.b[term.q][k] += entry[k];
+            }
             if term.offset == [0; 3] {
                 equation.diagonal = entry;
             }
-            equation.b[term.q] += entry;
         }
         equation
     }
+
+    /// The weights of a corner of the cells from x on; none where there is no such line.
+    #[inline(always)]
+    fn corner(
+        &self,
+        (equation, (b_0, usable)): (&Equation, &(Lanes<f64>, [bool; LANES])),
+        bits: usize,
+        (x, at): (usize, [usize; 2]),
+        c: usize,
+        weights: &[T],
+    ) -> Option<Lanes<T>> {
+        let (coarse, pattern, odd) = (&self.pattern.grids.coarse, self.pattern, self.odd);
+        let is_right = |axis: usize| bits >> axis & 1 == 1;
+        let right = |axis: usize| coarse.step(axis, at[axis - 1], 1);
+        let cell = |axis: usize| if is_right(axis) { right(axis) } else { Some(at[axis - 1]) };
+        let (y, z, mx) = (cell(1)?, cell(2)?, coarse.dims[0]);
+        // All steps towards the corner: its side along some of the axes.
+        let mut total = [0.0; LANES];
+        for part in corners_of(odd).skip(1) {
+            let along = |axis: usize| part >> axis & 1 == 1;
+            let side = |axis: usize| if is_right(axis) { 1_i8 } else { -1 };
+            let q: Offset = std::array::from_fn(|axis| if along(axis) { side(axis) } else { 0 });
+            let left: Offset = std::array::from_fn(|axis| if odd[axis] && !along(axis) { -side(axis) } else { 0 });
+            let line = &weights[pattern.array(pattern.number(left), c) + mx * (y + coarse.dims[1] * z)..][..mx];
+            let weight = cells_at(line, x, i8::from(is_right(0)), coarse.periodic[0]);
+            for k in 0..LANES {
+                total[k] += equation.b[number(q)][k] * weight[k].to_f64();
+            }
+        }
+        // Where the equation is of no use, all corners that are there have the same weight.
+        let sides = |axis: usize| if odd[axis] && right(axis).is_some() { 2.0 } else { 1.0 };
+        let lines = sides(1) * sides(2);
+        Some(std::array::from_fn(|k| {
+            let has_right = odd[0] && coarse.step(0, (x + k).min(mx - 1), 1).is_some();
+            let same = 1.0 / if has_right { 2.0 * lines } else { lines };
+            T::from_f64(if usable[k] { -total[k] / b_0[k] } else { same })
+        }))
+    }
+
+    /// Puts the weights of all corners where the pattern has them.
+    fn put(&self, corners: &[T], weights: &mut [T]) {
+        let (grids, b, [kx, ky, _]) = (&self.pattern.grids, self.pattern.block, self.cells);
+        let ([mx, my, _], count) = (grids.coarse.dims, corners_of(self.odd).count());
+        par::for_each_row_mut(weights, mx, line_grain(mx), |first, lines| {
+            for (k, to) in lines.chunks_exact_mut(mx).enumerate() {
+                let (array, line) = ((first + k) / grids.coarse.lines(), (first + k) % grids.coarse.lines());
+                let step = self.pattern.steps[array / b];
+                if step.map(|d| d != 0) != self.odd {
+                    continue;
+                }
+                let place = |axis: usize, at: usize| {
+                    grids.fine(axis, at, step[axis]).map(|fine| if grids.axes[axis] { fine / 2 } else { fine })
+                };
+                let (Some(y), Some(z)) = (place(1, line % my), place(2, line / my)) else { continue };
+                let rank = corners_of(self.odd).position(|bits| bits == corner_number(step));
+                let rank = rank.expect("a step leads to one of the corners");
+                let from = &corners[(((y + ky * z) * b + array % b) * count + rank) * kx..][..kx];
+                if step[0] >= 0 {
+                    to[..kx].copy_from_slice(from);
+                    continue;
+                }
+                to[1..].iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                if let Some(x) = place(0, 0) {
+                    to[0] = from[x];
+                }
+            }
+        });
+    }
 }
 
+/// The number of the corner that a step from a coarse cell comes from.
+fn corner_number(step: Offset) -> usize {
+    (0..3).filter(|axis| step[*axis] < 0).map(|axis| 1 << axis).sum()
+}
+
+#[inline(always)]
 fn number([x, y, z]: Offset) -> usize {
     (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize
 }
 
-impl Equation {
-    /// The weights of all corners.
-    fn solve<T: Scalar>(
-        &self,
-        grids: &Coarsened,
-        at: [usize; 3],
-        odd: [bool; 3],
-        weight: &dyn Fn([usize; 3], Offset) -> f64,
-        corners: &mut [T],
-    ) {
-        let rounding = GridWeights::rounding::<T>();
-        let sum = if self.sum.abs() <= rounding * self.size { 0.0 } else { self.sum };
-        let middle = number([0; 3]);
-        let others: f64 = self.b.iter().enumerate().filter(|(q, _)| *q != middle).map(|(_, b)| b).sum();
-        let b_0 = sum - others;
-        let usable = b_0 * self.diagonal > 0.0 && b_0.abs() > rounding * self.size;
-        let mut count = 0.0;
-        for (bits, corner) in corners.iter_mut().enumerate() {
-            let Some((coarse, side)) = corner_cell(grids, at, odd, bits) else { continue };
-            count += 1.0;
-            if !usable {
-                *corner = T::ONE;
-                continue;
-            }
-            // All steps towards the corner: its side along some of the axes.
-            let mut total = 0.0;
-            for part in 1..8_usize {
-                if (0..3).any(|axis| part >> axis & 1 == 1 && !odd[axis]) {
-                    continue;
-                }
-                let along = |axis: usize| part >> axis & 1 == 1;
-                let q: Offset = std::array::from_fn(|axis| if along(axis) { side[axis] } else { 0 });
-                let left: Offset = std::array::from_fn(|axis| if odd[axis] && !along(axis) { -side[axis] } else { 0 });
-                total += self.b[number(q)] * weight(coarse, left);
-            }
-            *corner = T::from_f64(-total / b_0);
-        }
-        if !usable {
-            corners.iter_mut().for_each(|corner| *corner = T::from_f64(corner.to_f64() / count));
-        }
-    }
+/// The equations of some fine cells, entries along other axes than those of the class added up.
+struct Equation {
+    /// By step: 1 + x + 3 (1 + y) + 9 (1 + z).
+    b: [Lanes<f64>; 27],
+    diagonal: Lanes<f64>,
+    /// Sum of all entries, and of their absolute values.
+    sum: Lanes<f64>,
+    size: Lanes<f64>,
 }
 
-/// The coarse cell at a corner of a fine one, and its side along each axis; none where there is no such corner.
-fn corner_cell(grids: &Coarsened, at: [usize; 3], odd: [bool; 3], bits: usize) -> Option<([usize; 3], Offset)> {
-    let (mut coarse, mut side) = ([0; 3], [0; 3]);
-    for axis in 0..3 {
-        let right = bits >> axis & 1 == 1;
-        if !odd[axis] {
-            if right {
-                return None;
+impl Equation {
+    /// The entry in the middle, from the sum of the row; and whether it can be divided by.
+    #[inline(always)]
+    fn middle(&self, rounding: f64) -> (Lanes<f64>, [bool; LANES]) {
+        let mut others = [0.0; LANES];
+        for (q, b) in self.b.iter().enumerate() {
+            if q != number([0; 3]) {
+                for k in 0..LANES {
+                    others[k] += b[k];
+                }
             }
-            coarse[axis] = if grids.axes[axis] { at[axis] / 2 } else { at[axis] };
-            continue;
         }
-        let parents = grids.parents(axis, at[axis], -1);
-        (coarse[axis], _) = parents[usize::from(right)]?;
-        side[axis] = if right { 1 } else { -1 };
+        let b_0 = std::array::from_fn(|k| {
+            let sum = if self.sum[k].abs() <= rounding * self.size[k] { 0.0 } else { self.sum[k] };
+            sum - others[k]
+        });
+        let is_usable = |k: usize| b_0[k] * self.diagonal[k] > 0.0 && b_0[k].abs() > rounding * self.size[k];
+        (b_0, std::array::from_fn(is_usable))
     }
-    Some((coarse, side))
 }
 
 /// The component.
@@ -297,6 +316,7 @@ impl<T: Scalar> Interpolation<Host, T> for GridInterpolation {
 mod tests {
     use super::*;
     use crate::gallery;
+    use crate::sparse::Grid;
 
     fn rows_of(p: &SharedTransfer<f64>) -> crate::sparse::SharedCsr<f64> {
         p.to_rows().unwrap()

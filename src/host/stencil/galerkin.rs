@@ -6,6 +6,7 @@
 //!
 //! Sums of R A have the order of d along z, then of d along y, then of o along x; those of R A P the order of s along z, y and x. GPUs have the same.
 
+use super::lanes::{LANES, Lanes, by_steps, cells_at, multiply_add, starts};
 use super::product::line_grain;
 use crate::error::{Result, try_vec};
 use crate::host::multivector_rows::widely;
@@ -13,12 +14,6 @@ use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{MAX_OFFSETS, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};
 use std::sync::Arc;
-
-/// Coarse cells of a line that are computed together.
-const LANES: usize = 8;
-
-/// One number for each of these cells.
-type Lanes<T> = [T; LANES];
 
 /// R A P, with ones for zeros on the diagonal. R has the pattern of Pᵀ.
 pub fn product<T: Scalar>(
@@ -138,8 +133,6 @@ impl<'a, T: Scalar> Line<'a, T> {
         if !self.is_regular() {
             return (0..mx).for_each(|x| (0..b * b).for_each(|e| self.add_cell(x, e, sums)));
         }
-        // The last cells come with some before them: the same numbers once more.
-        let last = mx.saturating_sub(LANES);
         let each = |e: usize, x: usize, all: &[Lanes<T>; MAX_OFFSETS], sums: &mut [T]| {
             let count = LANES.min(mx);
             for (number, of_cells) in all.iter().enumerate().take(self.coarse.offsets.len()) {
@@ -149,12 +142,12 @@ impl<'a, T: Scalar> Line<'a, T> {
         match self.p.pattern.grids.axes[0] {
             true => widely(|| {
                 for e in 0..b * b {
-                    (0..mx).step_by(LANES).for_each(|x| each(e, x.min(last), &self.cells::<true>(x.min(last), e), sums));
+                    starts(mx).for_each(|x| each(e, x, &self.cells::<true>(x, e), sums));
                 }
             }),
             false => widely(|| {
                 for e in 0..b * b {
-                    (0..mx).step_by(LANES).for_each(|x| each(e, x.min(last), &self.cells::<false>(x.min(last), e), sums));
+                    starts(mx).for_each(|x| each(e, x, &self.cells::<false>(x, e), sums));
                 }
             }),
         }
@@ -199,10 +192,10 @@ impl<'a, T: Scalar> Line<'a, T> {
                     if X {
                         let entries = by_steps(line, x, p.grids.fine.periodic[0]);
                         for d in 0..3 {
-                            add(&mut sums[middle + d - 1], &weights[d], &entries[d]);
+                            multiply_add(&mut sums[middle + d - 1], &weights[d], &entries[d]);
                         }
                     } else {
-                        add(&mut sums[middle], &weights[1], &cells_at(line, x, 0, false));
+                        multiply_add(&mut sums[middle], &weights[1], &cells_at(line, x, 0, false));
                     }
                 }
             }
@@ -231,7 +224,7 @@ impl<'a, T: Scalar> Line<'a, T> {
                     continue;
                 }
                 let line = &self.p.array(p.number([d, sy, sz]), e % p.block)[mx * (cy + my * cz)..][..mx];
-                add(&mut sum, &of_fine[(s + 2) as usize], &cells_at(line, x, t, periodic));
+                multiply_add(&mut sum, &of_fine[(s + 2) as usize], &cells_at(line, x, t, periodic));
             }
             sums[number] = sum;
         }
@@ -270,58 +263,6 @@ impl<'a, T: Scalar> Line<'a, T> {
             }
         }
     }
-}
-
-#[inline(always)]
-fn add<T: Scalar>(sums: &mut Lanes<T>, one: &Lanes<T>, other: &Lanes<T>) {
-    for k in 0..LANES {
-        sums[k] += one[k] * other[k];
-    }
-}
-
-/// Elements 2 x + d for d = -1, 0 and 1 and the coarse cells from x on; zero behind the line, and before it the last one where it is periodic.
-#[inline(always)]
-fn by_steps<T: Scalar>(line: &[T], x: usize, periodic: bool) -> [Lanes<T>; 3] {
-    let mut fine = [T::ZERO; 2 * LANES];
-    match line.get(2 * x..2 * x + 2 * LANES) {
-        Some(all) => fine.copy_from_slice(all),
-        None => {
-            let rest = &line[2 * x..];
-            fine[..rest.len()].copy_from_slice(rest);
-        }
-    }
-    let before = match x {
-        0 if periodic => line[line.len() - 1],
-        0 => T::ZERO,
-        _ => line[2 * x - 1],
-    };
-    let left = std::array::from_fn(|k| if k == 0 { before } else { fine[2 * k - 1] });
-    [left, std::array::from_fn(|k| fine[2 * k]), std::array::from_fn(|k| fine[2 * k + 1])]
-}
-
-/// Elements x + t of a line for the cells from x on; outside of it zero, or where it is periodic those of the other end.
-#[inline(always)]
-fn cells_at<T: Scalar>(line: &[T], x: usize, t: i8, periodic: bool) -> Lanes<T> {
-    let mut cells = [T::ZERO; LANES];
-    let Some(first) = x.checked_add_signed(isize::from(t)) else {
-        cells[0] = if periodic { line[line.len() - 1] } else { T::ZERO };
-        match line.get(..LANES - 1) {
-            Some(all) => cells[1..].copy_from_slice(all),
-            None => cells[1..=line.len()].copy_from_slice(line),
-        }
-        return cells;
-    };
-    let rest = &line[first..];
-    if let Some(all) = rest.get(..LANES) {
-        cells.copy_from_slice(all);
-        return cells;
-    }
-    cells[rest.len()] = if periodic { line[0] } else { T::ZERO };
-    match rest.get(..LANES - 1) {
-        Some(all) => cells[..LANES - 1].copy_from_slice(all),
-        None => cells[..rest.len()].copy_from_slice(rest),
-    }
-    cells
 }
 
 #[cfg(test)]
