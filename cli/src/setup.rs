@@ -213,7 +213,7 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
 
 /// Prints what the kernels of a solve, of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
 /// in which they could be copied; then the same for the steps of each level. An array counts once in a step, however many launches are given it, and
-/// however few of its rows they read.
+/// however few of its rows they read; of a stencil that a launch sweeps for one colour, the cells of that colour count.
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);

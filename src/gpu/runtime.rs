@@ -65,6 +65,12 @@ impl<'a> View<'a> {
         View { element: self.element.map(ElementType::bits), ..self }
     }
 
+    /// The same array for a kernel that reads `part` of `whole` elements of it; profiles count these.
+    pub fn share(self, part: usize, whole: usize) -> View<'a> {
+        let bytes = self.bytes as u128 * part as u128 / whole.max(1) as u128;
+        View { bytes: bytes as u64, ..self }
+    }
+
     /// The part that is passed to kernels.
     pub fn array(self) -> Array<'a> {
         self.array

@@ -66,6 +66,11 @@ impl StencilShape {
         shape
     }
 
+    /// Offsets of its lines.
+    pub fn offsets(&self) -> usize {
+        self.number[..3 * self.lines as usize].iter().filter(|number| **number >= 0).count()
+    }
+
     /// That of a stencil whose lines have so many elements.
     fn new(stencil: &Stencil, pitch: usize) -> StencilShape {
         let grid = &stencil.grid;

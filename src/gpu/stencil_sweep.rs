@@ -2,7 +2,7 @@
 //! cells of a line. Lines are swept for both parities in one launch, where the matrix is read once, but for those that are periodic, and those of more cells
 //! than a block of threads with several unknowns or without padding for packs: they have a launch for each.
 
-use super::runtime::{Argument, BLOCK, Kernel, tag};
+use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::signature::Type;
 use super::stencil::{DeviceStencil, StencilShape};
 use super::{Buffer, Gpu, Slice};
@@ -40,6 +40,10 @@ impl ColourCells {
 
     fn lines(&self) -> usize {
         self.count[1] as usize * self.count[2] as usize
+    }
+
+    fn cells(&self) -> usize {
+        self.count[0] as usize * self.lines()
     }
 }
 
@@ -123,6 +127,13 @@ impl<S: Number> StencilSweep<S> {
         }
     }
 
+    /// Matrix, inverse of the diagonal and right-hand side, of which a launch reads the cells of a colour.
+    fn shares<'a>(&'a self, shape: &StencilShape, cells: &ColourCells, b: View<'a>) -> [View<'a>; 3] {
+        let (part, whole) = (cells.cells(), self.pattern.grid.cells());
+        let values = self.values.view().share(part * shape.offsets(), whole * self.pattern.offsets.len());
+        [values, self.inverse.view().share(part, whole), b.share(part, whole)]
+    }
+
     fn sweep_lines<V: Number>(
         &self,
         (colour, even_only, backward, from_zero): (usize, bool, bool, bool),
@@ -134,8 +145,8 @@ impl<S: Number> StencilSweep<S> {
         let cells = ColourCells::new(&self.pattern, self.colours, colour, all);
         let shape = self.shape_for(colour, backward, from_zero);
         let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
-        let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
-        let (b, x) = (b.view(), x.view());
+        let [values, inverse, b] = self.shares(&shape, &cells, b.view());
+        let (x, format) = (x.view(), tag::<V>());
         let shape = shape.with(&[b, x], self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
         self.gpu.launch(
             self.kernel,
@@ -160,8 +171,8 @@ impl<S: Number> StencilSweep<S> {
         let cells = ColourCells::new(&self.pattern, self.colours, colour, along_x);
         let shape = self.shape_for(colour, backward, from_zero);
         let (whole, backward) = (i32::from(self.is_whole()), i32::from(backward));
-        let (values, inverse, format) = (self.values.view(), self.inverse.view(), tag::<V>());
-        let (b, x) = (b.view(), x.view());
+        let [values, inverse, b] = self.shares(&shape, &cells, b.view());
+        let (x, format) = (x.view(), tag::<V>());
         let threads = cells.lines() * shift.map_or(along_x.count, |shift| 1 << shift);
         if threads == 0 {
             return Ok(());

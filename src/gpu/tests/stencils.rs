@@ -272,3 +272,21 @@ fn line_relaxation_is_that_of_the_host() {
         }
     }
 }
+
+#[test]
+fn profiles_count_of_a_matrix_what_the_sweep_over_a_colour_reads() {
+    for gpu in rotating_devices() {
+        let a = stencil::<f64>([16, 6, 4], [false; 3], 1, &ALL);
+        let (n, bytes) = (a.pattern.scalar_rows(), 8 * a.pattern.scalar_rows() as u64);
+        let coloured = ColouredStencil { inverse: vec![0.125; n], matrix: a, lines: None, shared: false };
+        let sweep: Box<dyn Colours<Gpu, f64>> = gpu.stencil_colours(coloured).unwrap();
+        let (b, mut x) = (gpu.upload(&values::<f64>(n, 17)).unwrap(), gpu.zeros(n).unwrap());
+        gpu.start_profile(true);
+        sweep.pass(&gpu, sweep.count(), false, &b, &mut x, &mut gpu.zeros(n).unwrap()).unwrap();
+        let times = gpu.end_profile();
+        let launches: usize = times.iter().map(|kernel| kernel.launches).sum();
+        assert_eq!(launches, 4);
+        // 27 offsets, the inverse of the diagonal and b once, and x in each launch.
+        assert_eq!(times.iter().map(|kernel| kernel.bytes).sum::<u64>(), (27 + 1 + 1 + 4) * bytes);
+    }
+}
