@@ -63,16 +63,24 @@ struct Examined {
         sums[1] += times(v, v) + (both ? times(mirror, mirror) : 0.0);
     }
 
+    // Numbers that are zero, or from 2^-14 to below 2^16: no format has subnormal numbers there or overflows, and the last bits decide, which takes no
+    // conversions. They are collected here.
+    u64 last_bits = 0;
+
     DEVICE void formats(f64 v) {
         const u64 bits = static_cast<u64>(bits_of(v));
         const u32 exponent = static_cast<u32>(bits >> 52) & 0x7ffu;
-        if (exponent - 1009u <= 29u) {
-            // From 2^-14 to below 2^16 no format has subnormal numbers or overflows: the last bits decide, which takes no conversions.
-            inexact |= ((bits & 0x3ffffffffffULL) != 0 ? 1u : 0u) | ((bits & 0x1fffffffffffULL) != 0 ? 2u : 0u) | ((bits & 0x1fffffffULL) != 0 ? 4u : 0u);
-        } else if (v != 0.0) {
+        if (exponent - 1009u <= 29u || v == 0.0) {
+            last_bits |= bits;
+        } else {
             const f32 narrow = to_f32(v);
             inexact |= (to_f64(to_f16(narrow)) != v ? 1u : 0u) | (to_f64(to_bf16(narrow)) != v ? 2u : 0u) | (to_f64(narrow) != v ? 4u : 0u);
         }
+    }
+
+    // Behind the last number.
+    DEVICE void end() {
+        inexact |= ((last_bits & 0x3ffffffffffULL) != 0 ? 1u : 0u) | ((last_bits & 0x1fffffffffffULL) != 0 ? 2u : 0u) | ((last_bits & 0x1fffffffULL) != 0 ? 4u : 0u);
     }
 
     DEVICE void couplings(const f64 (&sides)[3][2]) {
@@ -82,9 +90,11 @@ struct Examined {
             sizes[axis] = magnitude(sides[axis][0]) + magnitude(sides[axis][1]);
             largest = sizes[axis] > largest ? sizes[axis] : largest;
         }
+        // One division, unless its result could overflow.
+        const f64 share = largest > 1e-300 ? 1.0 / largest : 0.0;
         UNROLL
         for (int axis = 0; axis < 3; ++axis) {
-            sums[4 + axis] += largest > 0.0 ? sizes[axis] / largest : 0.0;
+            sums[4 + axis] += largest > 1e-300 ? times(sizes[axis], share) : largest > 0.0 ? sizes[axis] / largest : 0.0;
         }
     }
 };
@@ -179,6 +189,7 @@ template <class T> DEVICE void examine_stencil(i64 cells, const StencilShape &g,
             examine_block(g, numbers, near, values, found);
         }
     }
+    found.end();
     UNROLL
     for (int format = 0; format < 4; ++format) {
         found.sums[7 + format] = (found.inexact >> format & 1) != 0 ? 1.0 : 0.0;
