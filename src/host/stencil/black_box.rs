@@ -169,10 +169,10 @@ impl<'a, T: Scalar> Class<'a, T> {
             let here = entries(term.k, y, z, 0);
             let there = term.opposite.map_or([T::ZERO; LANES], |k| entries(k, to_y, to_z, dx));
             let entry: Lanes<f64> = std::array::from_fn(|k| 0.5 * (here[k].to_f64() + there[k].to_f64()));
-            for k in 0..LANES {
-                equation.sum[k] += entry[k];
-                equation.size[k] += entry[k].abs();
-                equation.b[term.q][k] += entry[k];
+            for (k, entry) in entry.into_iter().enumerate() {
+                equation.sum[k] += entry;
+                equation.size[k] += entry.abs();
+                equation.b[term.q][k] += entry;
             }
             if term.offset == [0; 3] {
                 equation.diagonal = entry;
