@@ -232,38 +232,20 @@ template <class T, bool X, bool Y> DEVICE void times_p(const GalerkinCell<T> &c,
     }
 }
 
-// A block of threads has a brick of coarse cells, of 2^x by 2^y by the rest: neighbours read the same weights and entries, which then come from the cache of
-// a multiprocessor.
-struct Bricks {
-    i32 x, y;
-    // Bricks along the axes.
-    i32 count[3];
-};
-
-// The cell of a thread, and the entry of the blocks; false outside of the grid.
-DEVICE bool cell_in_brick(const Bricks &bricks, const i32 *dims, int *at, int &entry) {
-    const u32 block = static_cast<u32>(block_index()), nx = static_cast<u32>(bricks.count[0]), ny = static_cast<u32>(bricks.count[1]);
-    const u32 line = block / nx, plane = line / ny, nz = static_cast<u32>(bricks.count[2]);
-    const int thread = thread_index(), z = plane % nz;
-    entry = static_cast<int>(plane / nz);
-    at[0] = static_cast<int>(((block - line * nx) << bricks.x) + (thread & ((1 << bricks.x) - 1)));
-    at[1] = static_cast<int>(((line - plane * ny) << bricks.y) + (thread >> bricks.x & ((1 << bricks.y) - 1)));
-    at[2] = z * (BLOCK >> (bricks.x + bricks.y)) + (thread >> (bricks.x + bricks.y));
-    return at[0] < dims[0] && at[1] < dims[1] && at[2] < dims[2];
-}
-
 // Transfers with steps from -1 on, coarser along x (X), y (Y) and z or not; no odd or short rings. A thread has all offsets of a coarse cell and an entry of
 // the blocks. It goes through the planes of fine cells from the lowest on, and has the sums for two coarse planes at a time.
 template <class T, bool X, bool Y>
-DEVICE void galerkin_box(const TransferShape &g, const Bricks &bricks, const StencilShape &s, const StencilShape &to, const StencilNumbers &of_a,
+DEVICE void galerkin_box(const TransferShape &g, const StencilShape &s, const StencilShape &to, const StencilNumbers &of_a,
                          const StencilNumbers &of_out, const In<T> &r, const In<T> &a, const In<T> &p, const Out<T> &out) {
     constexpr int STEPS_X = X ? 3 : 1, STEPS_Y = Y ? 3 : 1, FAR = Y ? 2 : 1;
     const int b = s.block, mx = g.coarse[0], my = g.coarse[1], mz = g.coarse[2];
-    const i64 cells = coarse_cells(g);
-    int at[3], e;
-    if (!cell_in_brick(bricks, g.coarse, at, e)) {
+    const i64 cells = coarse_cells(g), entry = global_index() / cells, number = global_index() - entry * cells;
+    if (entry >= b * b) {
         return;
     }
+    const int e = static_cast<int>(entry);
+    int at[3];
+    tiled_point_of(g.coarse, number, at);
     const i64 cell = at[0] + mx * (at[1] + static_cast<i64>(my) * at[2]), size = array_size(s);
     const GalerkinCell<T> here{along_axis(g, 0, at[0]), along_axis(g, 1, at[1]), r, a, p, mx, b * cells, b * b * size, s.pitch, s.aligned != 0};
     const int coarser = g.axes[2], far = coarser ? 2 : 1, steps = coarser ? 3 : 1;
@@ -319,9 +301,9 @@ DEVICE void galerkin_box(const TransferShape &g, const Bricks &bricks, const Ste
 }
 
 #define GALERKIN_BOX(NAME, T, X, Y) \
-    KERNEL_OF(2, stencil_galerkin_##NAME##_##T, TransferShape g, Bricks bricks, StencilShape s, StencilShape to, StencilNumbers of_a, StencilNumbers of_out, \
-           In<T> r, In<T> a, In<T> p, Out<T> out) { \
-        galerkin_box<T, X, Y>(g, bricks, s, to, of_a, of_out, r, a, p, out); \
+    KERNEL_OF(2, stencil_galerkin_##NAME##_##T, TransferShape g, StencilShape s, StencilShape to, StencilNumbers of_a, StencilNumbers of_out, In<T> r, In<T> a, \
+           In<T> p, Out<T> out) { \
+        galerkin_box<T, X, Y>(g, s, to, of_a, of_out, r, a, p, out); \
     }
 #define STENCIL_GALERKIN(T) \
     KERNEL(stencil_galerkin_##T, TransferShape g, StencilShape s, StencilShape to, StencilOffsets offsets, StencilNumbers numbers, In<T> r, In<T> a, \

@@ -11,14 +11,12 @@ use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::{DeviceTransfer, TransferShape};
 use crate::gpu::runtime::{Argument, BLOCK, Kernel, View, tag};
-use crate::gpu::signature::Type;
 use crate::gpu::stencil::{DeviceStencil, StencilNumbers, StencilOffsets};
 use crate::gpu::{Buffer, Gpu};
 use crate::precision::{MATRIX, check_lost, check_lost_in_f32, is_narrower};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Coarsened, TransferPattern};
 use std::any::Any;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Blocks of a grid-stride loop: as many as run at the same time.
@@ -141,46 +139,6 @@ fn box_kernel<T: Scalar>(pattern: &TransferPattern) -> Option<&'static str> {
     (exists && pattern.low < 0 && (0..3).all(is_regular)).then_some(name)
 }
 
-/// Bricks of coarse cells, one for each block of threads: the struct of `kernels/stencil_galerkin.cu`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Bricks {
-    /// Logarithms of the cells along x and y.
-    x: i32,
-    y: i32,
-    count: [i32; 3],
-}
-
-impl Bricks {
-    /// A warp has cells along x; what a grid does not have along an axis goes to the others.
-    fn new(dims: [usize; 3]) -> Bricks {
-        let [x, y, z] = dims.map(|n| n.next_power_of_two().ilog2());
-        let all = BLOCK.ilog2();
-        let along_x = x.min(5);
-        let rest = all - along_x;
-        let along_y = y.min(rest - rest / 3);
-        let along_z = z.min(rest - along_y);
-        let along = [all - along_y - along_z, along_y, along_z];
-        let count = std::array::from_fn(|axis| dims[axis].div_ceil(1 << along[axis]) as i32);
-        Bricks { x: along[0] as i32, y: along[1] as i32, count }
-    }
-
-    fn blocks(&self) -> usize {
-        self.count.iter().map(|n| *n as usize).product()
-    }
-}
-
-// SAFETY: the layout of the struct in `kernels/stencil_galerkin.cu`.
-unsafe impl Argument for Bricks {
-    fn parts(&self) -> (*mut c_void, u8) {
-        ((&raw const *self).cast_mut().cast(), size_of::<Bricks>() as u8)
-    }
-
-    fn kind(&self) -> Type {
-        Type::Value("Bricks")
-    }
-}
-
 /// R A P, with ones for zeros on the diagonal. R has the pattern of Pᵀ.
 pub(super) fn product<T: Scalar>(
     gpu: &Gpu,
@@ -192,10 +150,8 @@ pub(super) fn product<T: Scalar>(
     let coarse = DeviceStencil::zeroed(gpu, Arc::new(pattern))?;
     let (of_a, of_coarse) = (StencilNumbers::new(&a.pattern), StencilNumbers::new(&coarse.pattern));
     if let Some(name) = box_kernel::<T>(&p.pattern) {
-        let bricks = Bricks::new(coarse.pattern.grid.dims);
-        let arguments: [&dyn Argument; 10] = [
+        let arguments: [&dyn Argument; 9] = [
             &p.shape(),
-            &bricks,
             &a.shape().in_pairs(a.values.view()),
             &coarse.shape(),
             &of_a,
@@ -206,7 +162,7 @@ pub(super) fn product<T: Scalar>(
             &coarse.values.view(),
         ];
         let entries = coarse.pattern.block * coarse.pattern.block;
-        gpu.launch_blocks(kernel::<T>(gpu, name)?, entries * bricks.blocks(), &arguments)?;
+        gpu.launch(kernel::<T>(gpu, name)?, entries * coarse.pattern.grid.cells(), &arguments)?;
         return Ok(coarse);
     }
     let arguments: [&dyn Argument; 9] = [
