@@ -5,6 +5,7 @@ pub(crate) mod common;
 pub(crate) mod components;
 pub(crate) mod dilu;
 pub(crate) mod fsai;
+pub(crate) mod ilu0;
 mod krylov;
 mod multivector;
 pub mod parameters;

@@ -283,6 +283,7 @@ smoothers! {
     "dilu": MATRIX, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
     "fsai": FACTORS, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
     "gauss_seidel": MATRIX, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
+    "ilu0": SmootherInfo { needs_grid: true, ..MATRIX }, smooth::ilu0::Ilu0Setup, smooth::ilu0::Ilu0Setup;
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
     "l1_gauss_seidel": MATRIX, host::l1_gauss_seidel::L1GaussSeidelSetup;
     "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;

@@ -13,8 +13,8 @@ use crate::scalar::{Number, Scalar};
 struct Dilu<B: Backend, S: Number, V: Number> {
     /// The matrix by colours, with E⁻¹.
     colours: Box<dyn Colours<B, V>>,
-    /// D - E.
-    lost: B::Buffer<S>,
+    /// D - E; none where the diagonal of the matrix is E.
+    lost: Option<B::Buffer<S>>,
     rows: usize,
     weight: f64,
 }
@@ -38,7 +38,9 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Dilu<B, S, V> {
         let count = self.colours.count();
         backend.fill(V::ZERO, y);
         self.colours.pass(backend, count, false, r, y, work)?;
-        backend.add_scaled_by(1, &self.lost, y, r);
+        if let Some(lost) = &self.lost {
+            backend.add_scaled_by(1, lost, y, r);
+        }
         // The last colour has no later ones.
         self.colours.pass(backend, count.saturating_sub(1), true, r, y, work)?;
         let beta = if sweep.zero_guess { V::Wide::ZERO } else { V::Wide::ONE };
@@ -57,6 +59,14 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Dilu<B, S, V> {
     fn bytes(&self) -> usize {
         self.colours.bytes() + self.rows * S::PRECISION.bytes()
     }
+}
+
+/// The sweep with factors whose diagonal is E, with E⁻¹ for passes.
+pub(super) fn with_factors<B: Backend, S: Number, V: Number>(
+    colours: Box<dyn Colours<B, V>>,
+    weight: f64,
+) -> Box<dyn Smoother<B, V>> {
+    Box::new(Dilu::<B, S, V> { colours, lost: None, rows: 0, weight })
 }
 
 /// The component. Block matrices are converted to scalar ones.
@@ -101,5 +111,5 @@ fn made<S: Store<B> + DiluPivots, B: Backend, N: Number, V: Number>(
 ) -> Result<Box<dyn Smoother<B, V>>> {
     let Pivots { colouring, inverse, lost } = pivots;
     let colours = setup.colours(to, matrix, inverse, Some(colouring), is_shared)?;
-    Ok(Box::new(Dilu::<B, N, V> { colours, lost: setup.array(to, lost)?, rows, weight }))
+    Ok(Box::new(Dilu::<B, N, V> { colours, lost: Some(setup.array(to, lost)?), rows, weight }))
 }

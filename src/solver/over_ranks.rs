@@ -26,6 +26,7 @@ const SEQUENTIAL: &[(&str, &str)] = &[
     ("l1_gauss_seidel", "l1_jacobi"),
     ("any_gauss_seidel", "l1_jacobi"),
     ("dilu", "fsai"),
+    ("ilu0", "fsai"),
     ("line", "chebyshev"),
 ];
 

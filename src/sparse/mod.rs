@@ -23,8 +23,8 @@ pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
 pub(crate) use own_rows::own_rows;
 pub use stencil::{
-    Evenness, EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SampledRow, SharedStencil, Stencil,
-    evenness, stencils_of_row,
+    CellColours, Evenness, EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SampledRow, SharedStencil,
+    Stencil, evenness, stencils_of_row,
 };
 pub use validate::{DiagonalDefect, validate, validate_values};
 

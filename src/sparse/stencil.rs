@@ -8,7 +8,7 @@ mod convert;
 mod find;
 mod validate;
 
-pub use colours::{EveryOther, LineColours};
+pub use colours::{CellColours, EveryOther, LineColours};
 pub use find::{Evenness, SampledRow, evenness, stencils_of_row};
 
 use super::Storage;

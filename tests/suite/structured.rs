@@ -191,6 +191,7 @@ fn a_gpu_solves_on_stencils_with_the_iterations_of_the_host() {
         ("solid3d:4", "jacobi", "(sp,hp)"),
         ("laplace27:9x8x7", "line", "(sp,hp)"),
         ("oil4c:6x5x4", "line", "dp"),
+        ("laplace27:9x8x7", "ilu0", "(sp,hp)"),
     ] {
         let matrix = problem(name);
         let options = [

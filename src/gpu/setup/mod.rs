@@ -21,6 +21,7 @@ pub(crate) mod galerkin;
 pub(crate) mod gather_blocks;
 pub(crate) mod grid;
 pub(crate) mod grid_levels;
+mod ilu0;
 #[cfg(test)]
 pub(super) mod irregular;
 pub(crate) mod lanczos;

@@ -4,6 +4,7 @@ pub mod black_box;
 pub mod coarsening;
 pub mod galerkin;
 pub mod gauss_seidel;
+pub mod ilu0;
 mod lanes;
 pub mod line_relaxation;
 mod lines;

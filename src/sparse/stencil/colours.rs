@@ -95,6 +95,57 @@ impl LineColours {
     }
 }
 
+/// The order in which Gauss-Seidel solves the cells of a grid: the colours of lines along x, and within each the classes of cells along a line.
+#[derive(Clone, Copy, Debug)]
+pub struct CellColours {
+    lines: LineColours,
+    /// Along a periodic axis with an odd number of cells, the last comes between the even and the odd ones.
+    last: bool,
+    /// Cells along each axis.
+    dims: [usize; 3],
+    /// Classes of lines along y.
+    classes: usize,
+    count: usize,
+}
+
+impl CellColours {
+    /// Those of a stencil.
+    pub fn new(stencil: &Stencil) -> CellColours {
+        let (lines, dims) = (LineColours::new(stencil), stencil.grid.dims);
+        let last = stencil.grid.is_odd_ring(0) && dims[0] > 1;
+        let count = lines.count(stencil) * (2 + usize::from(last));
+        CellColours { lines, last, dims, classes: lines.classes(stencil, 0), count }
+    }
+
+    /// Number of colours; some may have no cell.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The colour of a cell.
+    pub fn of(&self, [x, y, z]: [usize; 3]) -> usize {
+        let class = |axis: usize, at: usize, odd: bool| match self.dims[axis] {
+            n if odd && n > 1 && at + 1 == n => 2,
+            _ => at % 2,
+        };
+        let line = match self.lines.two {
+            true => (y + z) % 2,
+            false => class(1, y, self.lines.odd[0]) + self.classes * class(2, z, self.lines.odd[1]),
+        };
+        match self.last {
+            false => 2 * line + x % 2,
+            true => 3 * line + [0, 2, 1][class(0, x, true)],
+        }
+    }
+
+    /// As kernels take them: whether two colours of lines are enough, the axes of which the last cell is a class of its own, and the classes along y.
+    pub fn numbers(&self) -> [i32; 5] {
+        let [y, z] = self.lines.odd;
+        let [two, x, y, z] = [self.lines.two, self.last, y, z].map(i32::from);
+        [two, x, y, z, self.classes as i32]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
