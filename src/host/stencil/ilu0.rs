@@ -88,7 +88,8 @@ impl<T: Scalar> Eliminated<'_, T> {
         let Some(centre) = stencil.find([0; 3]) else { return };
         let diagonal = self.values[centre * cells + cell];
         // A share that is not a number is not above the bound either.
-        if !(row[centre] / diagonal > T::from_f64(SMALLEST_PIVOT)) {
+        let is_large = row[centre] / diagonal > T::from_f64(SMALLEST_PIVOT);
+        if !is_large {
             row[centre] = diagonal;
         }
         inverse[0] = if diagonal == T::ZERO { T::ZERO } else { T::ONE / row[centre] };
