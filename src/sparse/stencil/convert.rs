@@ -211,7 +211,7 @@ fn number_of([x, y, z]: Offset) -> usize {
 }
 
 /// The offset that leads from one cell to another. Of two that do, along a periodic axis of two cells, the positive one.
-fn offset_of(grid: &Grid, from: usize, to: usize) -> Option<Offset> {
+pub(super) fn offset_of(grid: &Grid, from: usize, to: usize) -> Option<Offset> {
     let (from, to) = (grid.point(from), grid.point(to));
     let mut offset = [0; 3];
     for axis in 0..3 {

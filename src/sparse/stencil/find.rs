@@ -1,5 +1,6 @@
 //! Grids that the rows of a matrix show: which of them a row may be a cell of, and how even its couplings are there.
 
+use super::convert::offset_of;
 use super::{Grid, Offset, Stencil};
 
 /// A row of a scalar matrix, or the columns and first entries of a row of blocks.
@@ -95,16 +96,7 @@ pub fn stencils_of_row(rows: usize, block: usize, row: usize, columns: &[i32]) -
 
 /// The steps to the columns of a row on a grid, or none where one of them is not a neighbour.
 fn offsets_on(grid: &Grid, row: usize, columns: &[i32]) -> Option<Vec<Offset>> {
-    let from = grid.point(row);
-    let step = |column: &i32| {
-        let to = grid.point(*column as usize);
-        let mut offset = [0_i8; 3];
-        for axis in 0..3 {
-            offset[axis] = i8::try_from(to[axis] as i64 - from[axis] as i64).ok().filter(|step| step.abs() <= 1)?;
-        }
-        Some(offset)
-    };
-    columns.iter().map(step).collect()
+    columns.iter().map(|column| offset_of(grid, row, *column as usize)).collect()
 }
 
 #[cfg(test)]
