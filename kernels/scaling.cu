@@ -182,6 +182,38 @@ DEVICE void largest_of_lines(i64 rows, int br, int bc, const In<i64> &offsets, c
     }
 FOR_SETUP(LARGEST_OF_LINES)
 
+// The ordered bits of the largest |v| outside of the diagonal.
+template <class T>
+DEVICE void largest_off_diagonal(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns,
+                                 const In<T> &values, const Out<u64> &seen) {
+    constexpr int N = 8;
+    const int width = br * bc;
+    u64 largest = 0;
+    for (i64 row = global_index() / N; row < rows; row += block_count() * (BLOCK / N)) {
+        const i64 start = offsets[row] * width;
+        const i64 end = offsets[row + 1] * width;
+        for (i64 at = start + Group<N>::rank(); at < end; at += N) {
+            const i64 k = at / width;
+            const int e = static_cast<int>(at - k * width);
+            const bool is_off = row * br + e / bc != static_cast<i64>(columns[k]) * bc + e % bc;
+            const f64 size = is_off ? magnitude(to_f64(values[at])) : 0.0;
+            const u64 bits = size == size ? ordered(size) : 0;
+            largest = bits > largest ? bits : largest;
+        }
+    }
+    largest = group_max<WARP>(largest);
+    if (Group<WARP>::rank() == 0) {
+        atomic_max(seen[0], largest);
+    }
+}
+
+#define LARGEST_OFF_DIAGONAL(T) \
+    KERNEL(largest_off_diagonal_##T, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<u64> seen) { \
+        largest_off_diagonal<T>(rows, br, bc, offsets, columns, values, seen); \
+    }
+FOR_SETUP(LARGEST_OFF_DIAGONAL)
+
 // The ordered bits of the largest |v| / (s_i s_j), in seen[1].
 template <class T, class Rows>
 DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<i64> &offsets, const In<i32> &columns,
@@ -269,6 +301,37 @@ DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const Stenc
         atomic_max(seen[1], largest);
     }
 }
+
+// The largest entry of a stencil outside of the diagonal. `ones` has no elements.
+template <class T>
+DEVICE void largest_off_diagonal_stencil(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<f64> &ones,
+                                         const In<T> &values, const Out<u64> &seen) {
+    constexpr int CENTRE = 13;
+    const Powers by{ones, 0};
+    const i64 size = array_size(g);
+    const int b = g.block, centre = numbers.of[CENTRE];
+    u64 largest = 0;
+    for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
+        each_of_cell(cell, g, numbers, by, by, values, [&](i64 place, f64 v) {
+            const int array = static_cast<int>(place / size);
+            const int e = array % (b * b);
+            const bool is_diagonal = array / (b * b) == centre && e / b == e % b;
+            const u64 bits = v == v && !is_diagonal ? ordered(magnitude(v)) : 0;
+            largest = bits > largest ? bits : largest;
+        });
+    }
+    largest = group_max<WARP>(largest);
+    if (Group<WARP>::rank() == 0) {
+        atomic_max(seen[0], largest);
+    }
+}
+
+#define LARGEST_OFF_DIAGONAL_STENCIL(T) \
+    KERNEL_OF(2, largest_off_diagonal_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> ones, In<T> values, \
+              Out<u64> seen) { \
+        largest_off_diagonal_stencil<T>(cells, g, numbers, ones, values, seen); \
+    }
+FOR_SETUP(LARGEST_OFF_DIAGONAL_STENCIL)
 
 #define LARGEST_SCALED_STENCIL(T) \
     KERNEL_OF(2, largest_scaled_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> s, In<T> values, Out<u64> seen) { \

@@ -240,12 +240,17 @@ DEVICE f64 rescale_with_max(i64 n, f64 factor, int scaled, const In<f32> &d, con
     }
 FOR_FORMATS(CONVERT_INTO_RANGE)
 
-// The power of two that brings `norm` to 2^target; 1 where it is between `low` and `high`, 0 or not finite.
+// The power of two that brings `norm` to 2^target; 1 where it is between `low` and `high`, 0 or not finite. Where these are the same, the
+// number that brings it to 2^target itself.
 DEVICE f64 power_into_range(f64 norm, f64 low, f64 high, int target) {
     if ((norm >= low && norm < high) || norm == 0.0 || norm != norm || norm - norm != 0.0) {
         return 1.0;
     }
     constexpr int LARGEST = 1000;
+    if (low == high) {
+        const f64 factor = f64_of(static_cast<i64>(target + 1023) << 52) / norm;
+        return factor > 0x1p1000 ? 0x1p1000 : factor < 0x1p-1000 ? 0x1p-1000 : factor;
+    }
     const int exponent = target - (static_cast<int>(bits_of(norm) >> 52) - 1023);
     const int kept = exponent > LARGEST ? LARGEST : exponent < -LARGEST ? -LARGEST : exponent;
     return f64_of(static_cast<i64>(kept + 1023) << 52);

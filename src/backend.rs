@@ -102,7 +102,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A factor of 1.
     fn range_factor(&self) -> Result<Self::RangeFactor>;
     /// As [`Backend::convert`], with `shift` times the power of two that brings the max norm into the range; 1 where it
-    /// is in range. The power is stored in the factor. Returns the max norm without it.
+    /// is in range. Where the range is exact, it is no power of two. It is stored in the factor. Returns the max norm without it.
     fn convert_into_range<T: Number, U: Number>(
         &self,
         guard: (&Range, &mut Self::RangeFactor),

@@ -42,6 +42,17 @@ pub(crate) fn middle_of(low: f64, high: f64) -> Result<f64> {
     Ok(middle)
 }
 
+/// What all matrices of a hierarchy are multiplied by before they are scaled, given the largest entry of the finest outside of its diagonal. Then
+/// that entry is a power of two, and what is rounded to 16 bits is the same in all units. Entries that are small whole multiples of it are not
+/// rounded at all.
+pub(crate) fn unit_of(largest: f64) -> f64 {
+    if !largest.is_normal() {
+        return 1.0;
+    }
+    let (mantissa, one) = (largest.to_bits() & ((1 << 52) - 1), 1.0_f64.to_bits());
+    1.0 / f64::from_bits(one | mantissa)
+}
+
 /// What factors are multiplied by, so that scaled entries, of which the largest is `largest`, become larger.
 pub(crate) fn lift_of(largest: f64) -> f64 {
     let lift = LIFT.min(((HIGHEST - largest.max(1.0).log2()) / 2.0).floor() as i32);

@@ -123,13 +123,22 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn lost(&self) -> usize;
 }
 
-/// An approximate inverse and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is
-/// multiplied by the power of two that brings it into range, and z is divided by it.
+/// S⁻¹ of the scaling S of a level: `factor` times D, of which both are powers of two.
+pub(crate) struct InverseScaling<B: Backend> {
+    pub factor: f64,
+    pub d: B::Buffer<f32>,
+    /// What the matrix was multiplied by before it was scaled, and so are results.
+    pub unit: f64,
+}
+
+/// An approximate inverse and its vectors. For a residual r of the caller b = factor D r, and z = unit factor D x is M r. With a guard b
+/// is multiplied by the power of two that brings it into range, and z is divided by it.
 pub(crate) struct NarrowVectors<'a, B: Backend> {
     pub applied: &'a mut dyn Application<B, f32>,
     pub b: &'a mut B::Slice<f32>,
     pub x: &'a mut B::Slice<f32>,
     pub factor: f64,
+    pub unit: f64,
     pub d: Option<&'a B::Slice<f32>>,
     pub guard: Option<(&'a Range, &'a B::RangeFactor)>,
 }
@@ -137,8 +146,7 @@ pub(crate) struct NarrowVectors<'a, B: Backend> {
 /// An approximate inverse, whose vectors have precision `V`.
 pub(crate) struct FinestLevel<B: Backend, V: Number> {
     applied: Box<dyn Application<B, V>>,
-    /// S⁻¹ of its scaling S: a power of two, times one per row.
-    pub scaling: Option<(f64, B::Buffer<f32>)>,
+    pub scaling: Option<InverseScaling<B>>,
     /// The range of `V`, and the factor that brought the last b into it.
     guard: Option<(Range, B::RangeFactor)>,
     /// Whether results are checked for values that are not finite, where the backend has immediate reductions.
@@ -150,15 +158,18 @@ pub(crate) struct FinestLevel<B: Backend, V: Number> {
 }
 
 impl<B: Backend, V: Number> FinestLevel<B, V> {
-    /// With `guarded`, b is scaled into the range of `V`.
+    /// With `guarded`, b is scaled into the range of `V`, with 16 bits always to the same norm.
     pub fn new(
         applied: Box<dyn Application<B, V>>,
-        scaling: Option<(f64, B::Buffer<f32>)>,
+        scaling: Option<InverseScaling<B>>,
         guarded: bool,
         checked: bool,
     ) -> Result<Self> {
         let guard = match Range::of(V::PRECISION).filter(|_| guarded) {
-            Some(range) => Some((range, applied.backend().range_factor()?)),
+            Some(range) => {
+                let range = if V::PRECISION.is_scalar() { range } else { range.exact() };
+                Some((range, applied.backend().range_factor()?))
+            }
             None => None,
         };
         Ok(FinestLevel { applied, scaling, guard, checked, vectors: None, converted: false })
@@ -179,15 +190,15 @@ impl<B: Backend, V: Number> FinestLevel<B, V> {
         let FinestLevel { applied, scaling, guard, checked, vectors, .. } = self;
         let Some((own_b, own_x)) = vectors else { unreachable!("allocated above") };
         let backend = applied.backend().clone();
-        let (shift, d) = scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
+        let (shift, d, unit) = scaling.as_ref().map_or((1.0, None, 1.0), |s| (s.factor, Some(&*s.d), s.unit));
         let norm_b = match guard {
             Some((range, factor)) => backend.convert_into_range((range, factor), shift, d, b, own_b),
             None => backend.convert(shift, d, b, own_b),
         };
         applied.apply(own_b, own_x)?;
         let norm_x = match guard {
-            Some((_, factor)) => backend.convert_from_range(factor, shift, d, own_x, x),
-            None => backend.convert(shift, d, own_x, x),
+            Some((_, factor)) => backend.convert_from_range(factor, unit * shift, d, own_x, x),
+            None => backend.convert(unit * shift, d, own_x, x),
         };
         let lost = *checked && norm_b.is_some_and(f64::is_finite) && norm_x.is_some_and(|norm| !norm.is_finite());
         Ok(if lost { Outcome::Lost(self.lost_at()) } else { Outcome::Done })
@@ -225,9 +236,9 @@ impl<B: Backend> FinestLevel<B, f32> {
         self.allocate_vectors()?;
         self.converted = true;
         let Some((b, x)) = &mut self.vectors else { unreachable!("allocated above") };
-        let (factor, d) = self.scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
+        let (factor, d, unit) = self.scaling.as_ref().map_or((1.0, None, 1.0), |s| (s.factor, Some(&*s.d), s.unit));
         let guard = self.guard.as_ref().map(|(range, power)| (range, power));
-        Ok(Some(NarrowVectors { applied: &mut *self.applied, b, x, factor, d, guard }))
+        Ok(Some(NarrowVectors { applied: &mut *self.applied, b, x, factor, unit, d, guard }))
     }
 }
 

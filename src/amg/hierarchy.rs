@@ -207,6 +207,9 @@ impl Builder<'_> {
         // An update has its formats: each level is stored as soon as it is computed, unless factors depend on all.
         if known.is_none() || is_open || (0..count).any(|i| plan.is_scaled(i)) {
             let levels = levels.compute_all(&mut phases)?;
+            if (0..count).any(|i| plan.is_scaled(i)) {
+                phases.time("scaling", || self.take_unit(setup, levels))?;
+            }
             if self.smoother().uses_eigenvalue {
                 let storing = Storing::new(self, setup, to, &plan);
                 let mut scaled = levels[..count - 1].iter().enumerate().filter(|(i, _)| plan.is_scaled(*i));

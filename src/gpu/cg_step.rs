@@ -40,11 +40,12 @@ pub struct DeviceCgStep {
     replay: Replay,
 }
 
-/// The conversion between the vectors of a method and those of a narrow preconditioner: b = factor D r, and z = factor
-/// D w for its result w. With a guard, b is multiplied by the power of two that brings it into range, and z is divided
+/// The conversion between the vectors of a method and those of a narrow preconditioner: b = factor D r, and z = unit
+/// factor D w for its result w. With a guard, b is multiplied by the power of two that brings it into range, and z is divided
 /// by it.
 pub(crate) struct Conversion<'a> {
     pub factor: f64,
+    pub unit: f64,
     pub d: Option<&'a Slice<f32>>,
     pub guard: Option<(&'a Range, &'a Buffer<f64>)>,
 }
@@ -136,7 +137,7 @@ impl DeviceCgStep {
         let q = if let Beta::Flexible(q) = beta { q.view() } else { View::NONE };
         assert!(r.len() == n && [0, n].contains(&q.len()));
         let (scaled, d) = conversion.diagonal(n);
-        let (factor, divisor, count) = (conversion.factor, conversion.divisor(), part_count(n));
+        let (factor, divisor, count) = (conversion.unit * conversion.factor, conversion.divisor(), part_count(n));
         let parts = gpu.parts(2 * count);
         let arguments: [&dyn Argument; 9] =
             [&(n as i64), &factor, &divisor, &scaled, &d, &w.view(), &r.view(), &q, &parts];
@@ -153,7 +154,8 @@ impl DeviceCgStep {
         let n = p.len();
         assert_eq!(w.len(), n);
         let (scaled, d) = conversion.diagonal(n);
-        let (scalars, factor, divisor) = (self.scalars.view(), conversion.factor, conversion.divisor());
+        let (factor, divisor) = (conversion.unit * conversion.factor, conversion.divisor());
+        let scalars = self.scalars.view();
         let arguments: [&dyn Argument; 8] =
             [&(n as i64), &scalars, &factor, &divisor, &scaled, &d, &w.view(), &p.view()];
         self.gpu.elementwise(self.kernels.update_direction_narrow, n, &arguments)

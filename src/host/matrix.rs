@@ -65,7 +65,17 @@ impl<S: Number> HostMatrix<S> {
         }
     }
 
-    fn values(&self) -> &Arc<dyn Storage<S>> {
+    /// The same pattern with other values.
+    pub(super) fn with_values(self, values: Vec<S>) -> Self {
+        let values = Arc::new(values);
+        match self {
+            HostMatrix::Rows(a) => HostMatrix::Rows(SharedCsr { values, ..a }),
+            HostMatrix::Stencil(a) => HostMatrix::Stencil(SharedStencil { values, ..a }),
+            HostMatrix::Transfer(a) => HostMatrix::Transfer(SharedTransfer { values, ..a }),
+        }
+    }
+
+    pub(super) fn values(&self) -> &Arc<dyn Storage<S>> {
         match self {
             HostMatrix::Rows(a) => &a.values,
             HostMatrix::Stencil(a) => &a.values,

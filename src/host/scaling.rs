@@ -3,7 +3,8 @@
 //! With S = diag(s_i), level by level, A becomes S^-1 A S^-1, P becomes S P S_c^-1 and R its transpose counterpart
 //! S_c^-1 R S. The coarse matrix of the scaled matrices is the scaled coarse matrix, so the levels below never see that
 //! the levels above were scaled. All s_i are powers of two: in f64 and f32 the scaled cycle computes the same numbers
-//! as the unscaled one, but for l1 sums and underflow.
+//! as the unscaled one, but for l1 sums and underflow. Before that, all matrices are multiplied by one number
+//! (`unit_of`), so that rounding does not depend on their units.
 
 use super::diagonal;
 use crate::error::{Result, try_capacity, try_collect, try_vec};
@@ -17,6 +18,22 @@ use crate::sparse::{Block, CsrView, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The largest entry outside of the diagonal, in absolute value; 0 where there is none.
+pub(crate) fn largest_off_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<f64> {
+    let (br, bc) = (a.block.rows, a.block.cols);
+    let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
+        let mut largest = 0.0_f64;
+        for i in range {
+            for (j, block) in a.row(i) {
+                let off = |(e, _): &(usize, &T)| i * br + e / bc != j * bc + e % bc;
+                largest = block.iter().enumerate().filter(off).fold(largest, |max, (_, v)| max.max(v.to_f64().abs()));
+            }
+        }
+        Ok(largest)
+    })?;
+    Ok(largest.into_iter().fold(0.0, f64::max))
+}
 
 /// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names, which is not `none`.
 pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Vec<f64>> {
@@ -393,7 +410,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
     use crate::gallery;
-    use crate::precision::LIFT;
+    use crate::precision::{LIFT, unit_of};
     use crate::sparse::Csr;
     use half::f16;
 
@@ -423,6 +440,25 @@ mod tests {
             store::<f64, f16>(&a, ("matrix", false), Rounding::Nearest).err().unwrap().status,
             Status::PrecisionLost
         );
+    }
+
+    #[test]
+    fn matrices_in_all_units_are_the_same_times_their_unit() {
+        let of = |s: f64| {
+            let mut a = gallery::poisson7(3, 3, 3).unwrap();
+            a.values.iter_mut().for_each(|v| *v *= s);
+            let unit = unit_of(largest_off_diagonal(&a.view()).unwrap());
+            a.values.iter().map(|v| v * unit).collect::<Vec<f64>>()
+        };
+        for s in [1.1, 3.0, 1e-30, 1e30, 1.9999, f64::MIN_POSITIVE] {
+            let power = s.log2().floor().exp2();
+            for (v, w) in of(s).into_iter().zip(of(1.0)) {
+                assert!((v / power - w).abs() <= 1e-15 * w.abs(), "{s}: {v} {w}");
+            }
+        }
+        assert!([0.0, f64::NAN, 1.0, 0.25].iter().all(|largest| unit_of(*largest) == 1.0));
+        let diagonal = Csr::from_triplets(2, 2, &[(0, 0, 3.0), (1, 1, 5.0)]).unwrap();
+        assert_eq!(largest_off_diagonal(&diagonal.view()).unwrap(), 0.0);
     }
 
     #[test]

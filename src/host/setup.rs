@@ -17,6 +17,7 @@ use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
 use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{
     Block, Coloured, ColouredStencil, Colouring, CsrView, Graph, NearNullSpace, SharedCsr, SharedTransfer,
@@ -339,6 +340,22 @@ impl Setup for Host {
             Some(over) => dense::inverse(&divided::gathered(over, &a.view())?.view()),
             None => dense::inverse(&a.view()),
         }
+    }
+
+    fn largest_off_diagonal<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<f64> {
+        match a {
+            HostMatrix::Stencil(a) => stencil::setup::largest_off_diagonal(a),
+            a => scaling::largest_off_diagonal(&a.view()),
+        }
+    }
+
+    fn multiplied<T: Scalar>(&self, a: HostMatrix<T>, by: f64) -> Result<HostMatrix<T>> {
+        let (from, by) = (a.values().as_slice(), T::from_f64(by));
+        let mut values = try_vec(from.len(), T::ZERO)?;
+        par::for_each_mut(&mut values, par::GRAIN, |start, to| {
+            to.iter_mut().zip(&from[start..]).for_each(|(to, from)| *to = *from * by);
+        });
+        Ok(a.with_values(values))
     }
 
     fn scaling_factors<T: Scalar>(

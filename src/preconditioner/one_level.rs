@@ -1,13 +1,14 @@
 //! What inverses of one level share: the scaling of 16-bit parts, and wider formats where these lose precision.
 
+use crate::amg::finest::InverseScaling;
 use crate::amg::hierarchy::{Builder, SetupOn};
 use crate::amg::plan::Plan;
 use crate::backend::Backend;
 use crate::error::{Result, Status};
 use crate::scalar::Scalar;
 
-/// S, and S⁻¹ as a power of two times one power of two per row; none where the plan has no 16-bit parts or the options say so.
-type Scaling<S, B> = (Option<<S as crate::backend::setup::Setup>::Factors>, Option<(f64, <B as Backend>::Buffer<f32>)>);
+/// S and S⁻¹; none where the plan has no 16-bit parts or the options say so.
+type Scaling<S, B> = (Option<<S as crate::backend::setup::Setup>::Factors>, Option<InverseScaling<B>>);
 
 /// The scaling of a matrix: powers of two near the root of the diagonal.
 pub(super) fn scaling<S: SetupOn<B>, B: Backend, T: Scalar>(
@@ -24,8 +25,8 @@ pub(super) fn scaling<S: SetupOn<B>, B: Backend, T: Scalar>(
     let by = setup.scaling_factors(&[a], &scaling, false)?.pop().transpose()?.map(|found| found.factors);
     let inverse = match &by {
         Some(by) => {
-            let (shift, inverse) = setup.inverse_scaling(by)?;
-            Some((shift, setup.array(to, inverse)?))
+            let (factor, inverse) = setup.inverse_scaling(by)?;
+            Some(InverseScaling { factor, d: setup.array(to, inverse)?, unit: 1.0 })
         }
         None => None,
     };

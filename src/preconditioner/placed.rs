@@ -93,7 +93,7 @@ impl OnGpu {
 
 /// The conversion between the vectors of a Krylov method and those of the finest level.
 fn conversion<'a>(own: &NarrowVectors<'a, Gpu>) -> Conversion<'a> {
-    Conversion { factor: own.factor, d: own.d, guard: own.guard }
+    Conversion { factor: own.factor, unit: own.unit, d: own.d, guard: own.guard }
 }
 
 /// A method in f64 with a finest level in f32.

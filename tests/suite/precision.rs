@@ -98,10 +98,10 @@ fn every_smoother_and_cycle_works_in_16_bits() {
 fn scaling_changes_nothing_but_the_storage() {
     // Only the smoother of level 1 is in 16 bits: a scaled level between unscaled ones, and the same cycle.
     let context = Context::new("host:2").unwrap();
-    let matrix = scaled("jumps:16:contrast=1e4", 1.0);
-    let n = matrix.rows();
-    let b: Vec<f64> = (0..n).map(|i| ((i * 37) % 19) as f64 - 9.0).collect();
-    let apply = |scaling: &str| {
+    let apply = |scaling: &str, factor: f64| {
+        let matrix = scaled("jumps:16:contrast=16384", factor);
+        let n = matrix.rows();
+        let b: Vec<f64> = (0..n).map(|i| factor * (((i * 37) % 19) as f64 - 9.0)).collect();
         let options = [
             ("amg.smoother.type", "jacobi"),
             ("amg.smoother.jacobi.weight", "0.7"),
@@ -114,9 +114,13 @@ fn scaling_changes_nothing_but_the_storage() {
         amg.apply(&b, &mut x).unwrap();
         x
     };
-    let (scaled, plain) = (apply("diagonal"), apply("none"));
+    let plain = apply("none", 1.0);
     let largest = plain.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    assert!(scaled.iter().zip(&plain).all(|(s, p)| (s - p).abs() <= 1e-11 * largest));
+    // The largest coupling is a power of two, so that rounding to bf16 is the same without scaling; in other units it is so with scaling alone.
+    for factor in [1.0, 3.0, 1e-12] {
+        let scaled = apply("diagonal", factor);
+        assert!(scaled.iter().zip(&plain).all(|(s, p)| (s - p).abs() <= 1e-11 * largest), "times {factor}");
+    }
 }
 
 /// Names of the formats of the first levels: matrix, vector, transfer, smoother.
@@ -343,16 +347,17 @@ fn any_formats_take_the_same_iterations_in_any_units_or_are_refused() {
     }
 }
 
+/// -u'' on a line in other units: its inverse is large, and so is what comes back from the levels below.
+fn line(scale: f64) -> Arc<Matrix> {
+    let n = 1500_usize;
+    let entries = (0..n).flat_map(|i| [(i, i, 2.0), (i, i.wrapping_sub(1), -1.0), (i, i + 1, -1.0)]);
+    let entries: Vec<_> = entries.filter(|(_, j, _)| *j < n).map(|(i, j, v)| (i, j, v * scale)).collect();
+    Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap())
+}
+
 /// Restricted residuals of a scaled matrix are larger or smaller than residuals, by any factor.
 #[test]
 fn vectors_of_16_bits_below_wider_ones_take_the_same_iterations_in_any_units() {
-    // -u'' on a line: its inverse is large, and so is what comes back from the levels below.
-    let line = |scale: f64| {
-        let n = 1500_usize;
-        let entries = (0..n).flat_map(|i| [(i, i, 2.0), (i, i.wrapping_sub(1), -1.0), (i, i + 1, -1.0)]);
-        let entries: Vec<_> = entries.filter(|(_, j, _)| *j < n).map(|(i, j, v)| (i, j, v * scale)).collect();
-        Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap())
-    };
     for preset in ["dp-hp", "sp-hp", "dp-sp-hp"] {
         let iterations = |scale: f64| solve(&line(scale), &[("precision", preset)]).0;
         let wanted = iterations(1.0);
@@ -363,4 +368,29 @@ fn vectors_of_16_bits_below_wider_ones_take_the_same_iterations_in_any_units() {
     }
     let (iterations, _) = solve(&scaled("poisson5:300", 1.0), &[("precision", "dp-hp")]);
     assert!(iterations < 30, "{iterations}");
+}
+
+/// The few bits of bf16 round each number in the same way, whatever the units of the matrix are, or those of the right-hand side.
+#[test]
+fn bf16_takes_the_same_iterations_in_units_that_are_no_powers_of_two() {
+    for preset in ["bf", "dp-bf", "sp-bf"] {
+        let iterations = |of_a: f64, of_b: f64| {
+            let mut solver = Solver::new(&Context::new("host:2").unwrap(), &config(&[("precision", preset)]));
+            let matrix = line(of_a);
+            solver.setup(Some(&matrix)).unwrap();
+            let (b, mut x) = (vec![of_b; matrix.rows()], vec![0.0; matrix.rows()]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero), Ok(Status::Success), "{preset}");
+            solver.report().solves[0].iterations
+        };
+        let wanted = iterations(1.0, 1.0);
+        for s in [3.0, 1e30] {
+            for (of_a, of_b) in [(s, 1.0), (s, s), (1.0, s)] {
+                let found = iterations(of_a, of_b);
+                assert!(
+                    found.abs_diff(wanted) <= 1,
+                    "{preset}, A times {of_a:e}, b times {of_b:e}: {found} iterations, {wanted} in units of 1"
+                );
+            }
+        }
+    }
 }

@@ -21,6 +21,8 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
             plan.leave(if sizes.len() == 1 { "one level alone" } else { "too small to gain anything" });
             return Ok(());
         }
+        // Formats are chosen by what is stored.
+        self.builder.take_unit(self.setup, &mut self.levels)?;
         let Some(smooth) = self.smoothest()? else {
             plan.take_single("the coarsest level is too large for an inverse");
             return Ok(());

@@ -3,6 +3,7 @@
 use super::store::Storing;
 use super::symbolic::Formats;
 use super::{Builder, LevelMatrices, SetupOn};
+use crate::amg::finest::InverseScaling;
 use crate::amg::plan::Plan;
 use crate::backend::components::{SmootherInput, Spectrum};
 use crate::backend::setup::{By, Rounding, Scaled, Setup, SetupMatrix, StorageHint, Stored};
@@ -35,6 +36,10 @@ pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
     pub transfer: Option<(S::Matrix<T>, S::Matrix<T>)>,
     /// The factors by which its variables are multiplied, and those of the next level. The matrices are, where the backend scales at once.
     pub factors: Option<Arc<S::Factors>>,
+    /// What its matrix was multiplied by, where that was looked for.
+    pub unit: Option<f64>,
+    /// The finest matrix before that.
+    pub as_given: Option<S::Matrix<T>>,
     pub coarse_factors: Option<Arc<S::Factors>>,
     /// Those that were found when its formats were chosen, for when it is scaled.
     pub found: Option<Scaled<S, T>>,
@@ -67,6 +72,8 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             a: None,
             transfer: None,
             factors: None,
+            unit: None,
+            as_given: None,
             coarse_factors: None,
             found: None,
             dense_inverse: None,
@@ -98,6 +105,32 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     /// The factors that are yet to be applied to its matrix. Those of its transfers are applied where these are stored.
     fn unapplied(&self) -> Option<&S::Factors> {
         self.factors.as_deref().filter(|_| !S::SCALES_AT_ONCE)
+    }
+
+    /// Multiplies its matrix.
+    pub fn take_unit(&mut self, setup: &S, unit: f64) -> Result<()> {
+        self.unit = Some(unit);
+        if unit != 1.0 {
+            self.as_given = Some(self.a().clone()).filter(|_| self.number == 0);
+            self.a = self.a.take().map(|a| setup.multiplied(a, unit)).transpose()?;
+            // That of the matrix before.
+            *lock(self.spectrum.inverse.lock()) = None;
+        }
+        Ok(())
+    }
+
+    /// Takes the caller's matrix back where it is not scaled: what comes from the next level is multiplied instead.
+    pub fn leave_unit(&mut self, setup: &S) -> Result<()> {
+        let given = self.as_given.take().filter(|_| self.factors.is_none());
+        if let (Some(given), Some(unit)) = (given, self.unit) {
+            self.a = Some(given);
+            self.unit = Some(1.0);
+            *lock(self.spectrum.inverse.lock()) = None;
+            if let Some((p, r)) = self.transfer.take() {
+                self.transfer = Some((setup.multiplied(p, unit)?, r));
+            }
+        }
+        Ok(())
     }
 
     /// Applies the factors to its matrix, where the backend scales at once.
@@ -151,15 +184,15 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         )
     }
 
-    /// S⁻¹ of a scaled level: a power of two, and one per row.
-    #[allow(clippy::type_complexity)]
-    pub fn inverse_scaling<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<Option<(f64, B::Buffer<f32>)>>
+    /// S⁻¹ of a scaled level.
+    pub fn inverse_scaling<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<Option<InverseScaling<B>>>
     where
         S: SetupOn<B>,
     {
         let Some(factors) = &self.factors else { return Ok(None) };
-        let (shift, inverse) = storing.setup.inverse_scaling(factors)?;
-        Ok(Some((shift, storing.setup.array(storing.to, inverse)?)))
+        let (factor, inverse) = storing.setup.inverse_scaling(factors)?;
+        let d = storing.setup.array(storing.to, inverse)?;
+        Ok(Some(InverseScaling { factor, d, unit: self.unit.unwrap_or(1.0) }))
     }
 
     /// Its matrix as an operator, with values stored as `N`.
@@ -217,7 +250,11 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         }
         let factors = self.factors.as_deref();
         let (a, by) = match builder.took_apart(self.number, self.a().block()) {
-            true => (builder.import::<S, T>(setup)?, By::over(factors)),
+            true => {
+                let a = builder.import::<S, T>(setup)?;
+                let unit = self.unit.unwrap_or(1.0);
+                (if unit == 1.0 { a } else { setup.multiplied(a, unit)? }, By::over(factors))
+            }
             false => (self.a().clone(), By::over(self.unapplied())),
         };
         let stored = match factors {

@@ -6,6 +6,7 @@ use crate::amg::plan::Plan;
 use crate::backend::setup::{FormatRequest, Scaled, Setup, SetupMatrix, at_level};
 use crate::config::LevelPart;
 use crate::error::Result;
+use crate::precision::unit_of;
 use crate::scalar::{Precision, Scalar};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,16 @@ impl Part {
 }
 
 impl Builder<'_> {
+    /// Multiplies the matrices of all levels by one number, once, so that their rounding to 16 bits does not depend on the units of the matrix.
+    pub(super) fn take_unit<S: Setup, T: Scalar>(&self, setup: &S, levels: &mut [ComputedLevel<S, T>]) -> Result<()> {
+        if self.config.text("precision.scaling") == "none" || levels[0].unit.is_some() {
+            return Ok(());
+        }
+        setup.begin_phase(None, "scaling");
+        let unit = unit_of(setup.largest_off_diagonal(levels[0].a())?);
+        levels.iter_mut().try_for_each(|level| level.take_unit(setup, unit))
+    }
+
     /// Scales the levels of which a part has 16 bits.
     pub(super) fn scale<S: Setup, T: Scalar>(
         &self,
@@ -57,6 +68,7 @@ impl Builder<'_> {
             }
             levels[i].factors = Some(factors);
         }
+        levels[0].leave_unit(setup)?;
         levels.iter_mut().try_for_each(|level| level.apply_factors(setup))
     }
 

@@ -63,6 +63,15 @@ impl<S: Number> GpuMatrix<S> {
         }
     }
 
+    /// Its values, padding of a stencil included.
+    pub(super) fn values_mut(&mut self) -> &mut Arc<Buffer<S>> {
+        match self {
+            GpuMatrix::Rows(a) => &mut a.values,
+            GpuMatrix::Stencil(a) => &mut a.values,
+            GpuMatrix::Transfer(a) => &mut a.values,
+        }
+    }
+
     fn values(&self) -> &Arc<Buffer<S>> {
         match self {
             GpuMatrix::Rows(a) => &a.values,

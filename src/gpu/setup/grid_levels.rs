@@ -474,6 +474,8 @@ mod tests {
                     let close = |(x, y): (&f64, &f64)| (x - y).abs() <= bound * y.abs();
                     assert!(gpu.fetch(&found).unwrap().iter().zip(&expected).all(close), "{what} {width} {l1}");
                 }
+                let largest = gpu.largest_off_diagonal(&on_device).unwrap();
+                assert_eq!(largest, host.largest_off_diagonal(&in_host).unwrap(), "{what}");
                 let found = gpu.scaling_factors(&[&on_device], "auto", false).unwrap().remove(0);
                 let expected = host.scaling_factors(&[&in_host], "auto", false).unwrap().remove(0);
                 let (Ok(found), Ok(expected)) = (found, expected) else { panic!("{what}") };

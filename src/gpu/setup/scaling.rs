@@ -44,6 +44,42 @@ impl Factors {
     }
 }
 
+/// The largest entry outside of the diagonal, in absolute value; 0 where there is none. Waits for the device.
+pub(crate) fn largest_off_diagonal<T: Scalar>(gpu: &Gpu, a: &GpuMatrix<T>) -> Result<f64> {
+    const LANES: usize = 8;
+    let largest = gpu.zeroed::<u64>(1)?;
+    let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
+    match a {
+        GpuMatrix::Stencil(a) => {
+            let (cells, numbers) = (a.pattern.grid.cells(), StencilNumbers::new(&a.pattern));
+            let arguments: [&dyn Argument; 6] =
+                [&(cells as i64), &a.shape(), &numbers, &View::NONE, &a.values.view(), &largest.view()];
+            gpu.launch(kernel("largest_off_diagonal_stencil")?, cells.min(MAX_BLOCKS * BLOCK), &arguments)?;
+        }
+        a => {
+            let (rows, br, bc) = shape(a);
+            let arguments: [&dyn Argument; 7] =
+                [&rows, &br, &bc, &a.offsets.view(), &a.columns.view(), &a.values.view(), &largest.view()];
+            gpu.launch(kernel("largest_off_diagonal")?, (a.rows * LANES).min(MAX_BLOCKS * BLOCK), &arguments)?;
+        }
+    }
+    Ok(f64::from_bits(gpu.fetch(&largest)?[0]))
+}
+
+/// The matrix times a number, in its own memory where nothing else has the values.
+pub(crate) fn multiplied<T: Scalar>(gpu: &Gpu, mut a: GpuMatrix<T>, by: f64) -> Result<GpuMatrix<T>> {
+    let values = a.values_mut();
+    if Arc::get_mut(values).is_none() {
+        let mut copy = gpu.allocate::<T>(values.len())?;
+        gpu.copy(values, &mut copy);
+        *values = Arc::new(copy);
+    }
+    if let Some(values) = Arc::get_mut(values) {
+        gpu.scale(T::from_f64(by), values);
+    }
+    Ok(a)
+}
+
 /// Measure of a row: factors are powers of two near its square root.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
@@ -365,6 +401,14 @@ mod tests {
         let shared = a.clone().into_shared();
         let plain = Rounding::Nearest(By::One, By::One);
         compare_with::<T, f32>(gpu, (&on_device, plain), (&shared, host::Rounding::Nearest));
+        let set_up = GpuMatrix::Rows(on_device.clone());
+        assert_eq!(
+            largest_off_diagonal(gpu, &set_up).unwrap(),
+            host::largest_off_diagonal(&shared.view()).unwrap(),
+            "{name}"
+        );
+        let times: Vec<T> = a.values.iter().map(|v| *v * T::from_f64(0.7)).collect();
+        assert_eq!(gpu.fetch(&multiplied(gpu, set_up, 0.7).unwrap().values).unwrap(), times, "{name}");
         for scaling in ["diagonal", "equilibrate", "auto"] {
             let set_up = GpuMatrix::Rows(on_device.clone());
             let found = factors(gpu, &[&set_up], scaling, true).unwrap().remove(0);

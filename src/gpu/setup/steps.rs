@@ -303,6 +303,14 @@ impl Setup for Gpu {
         dense::inverse(self, &*a.to_rows(self)?)
     }
 
+    fn largest_off_diagonal<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<f64> {
+        scaling::largest_off_diagonal(self, a)
+    }
+
+    fn multiplied<T: Scalar>(&self, a: GpuMatrix<T>, by: f64) -> Result<GpuMatrix<T>> {
+        scaling::multiplied(self, a, by)
+    }
+
     fn scaling_factors<T: Scalar>(
         &self,
         matrices: &[&GpuMatrix<T>],

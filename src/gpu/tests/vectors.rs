@@ -131,7 +131,7 @@ fn fits<T: Number, U: Number>() {
                 let (mut y, mut device_y) = (vec![U::ZERO; n], gpu.zeros::<U>(n).unwrap());
                 let (mut back, mut device_back) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
                 let (device_x, device_d) = (gpu.upload(&x).unwrap(), gpu.upload(&d).unwrap());
-                for scaled in [true, false] {
+                for (scaled, range) in [(true, range), (false, range), (true, range.exact())] {
                     let (d, device_d) = (scaled.then_some(&d[..]), scaled.then_some(&*device_d));
                     host.convert_into_range((&range, &mut factor.0), 0.5, d, &x, &mut y);
                     host.convert_from_range(&factor.0, 2.0, d, &y, &mut back);

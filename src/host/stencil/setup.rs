@@ -131,6 +131,22 @@ pub fn row_bound<T: Scalar>(a: &SharedStencil<T>, inverse: &[T]) -> Result<f64> 
     Ok(largest.into_iter().fold(0.0, f64::max))
 }
 
+/// The largest entry outside of the diagonal, in absolute value; 0 where there is none.
+pub fn largest_off_diagonal<T: Scalar>(a: &SharedStencil<T>) -> Result<f64> {
+    let largest = par::map_ranges(a.pattern.grid.lines(), line_grain(a.pattern.grid.dims[0]), |lines| {
+        let mut largest = 0.0_f64;
+        for line in lines {
+            each_entry(a, line, |k, (r, c), _, _, v| {
+                if r != c || a.pattern.offsets[k] != [0; 3] {
+                    largest = largest.max(v.abs());
+                }
+            });
+        }
+        Ok(largest)
+    })?;
+    Ok(largest.into_iter().fold(0.0, f64::max))
+}
+
 /// One scaling factor for each scalar row, as `scaling::factors` for rows.
 pub fn factors<T: Scalar>(a: &SharedStencil<T>, scaling: &str) -> Result<Vec<f64>> {
     let by_diagonal = || -> Result<std::result::Result<Vec<f64>, usize>> {
