@@ -3,7 +3,7 @@
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
-#   the tests with the checks of the standard library's unsafe functions;
+#   the tests with the checks of the standard library's unsafe functions, and with the cases that `make test` leaves out (TERRACE_DEEP);
 #   kernels of set-up with multiplications and additions fused as nvcc fuses them (the bits of the host all the same);
 #   machine code for AMD GPUs, and programs with the stand-in of their driver;
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
@@ -108,7 +108,8 @@ valgrind_all() {
 }
 
 assertions() {
-    CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR="$folder/assertions" cargo test --locked --lib --test suite
+    TERRACE_DEEP=1 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR="$folder/assertions" \
+        cargo test --locked --lib --test suite
 }
 
 # A sweep on a stencil is of the solve phase, where products are fused on GPUs; its test wants the bits of the host without it.

@@ -4,6 +4,7 @@
 use super::device_matrix_tests::{There, tridiagonal};
 use super::testing::*;
 use super::*;
+use crate::skip::is_deep;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
@@ -114,7 +115,7 @@ fn residual(values: &[f64], x: &[f64]) -> f64 {
     (squares.sum::<f64>() / N as f64).sqrt()
 }
 
-const CG: &CStr = c"{\"solver.type\": \"cg\"}";
+const CG: &CStr = c"{\"solver.type\": \"cg\", \"amg.coarsest.max_rows\": 50}";
 /// With a copy of the matrix in another order.
 const REORDERED: &CStr = c"{\"solver.type\": \"cg\", \"amg.reorder\": \"on\", \"amg.coarsest.max_rows\": 50}";
 
@@ -167,12 +168,16 @@ fn a_solve_uses_the_matrix_as_it_is_now() {
         check(c"host:2", false, flags, 1, REORDERED);
     }
     for device in sims.chain(cuda) {
+        check(device, true, TERRACE_BORROW, 2, REORDERED);
+        // Matrices do not depend on the width of warps.
+        if device == c"sim:64" && !is_deep() {
+            continue;
+        }
         for flags in [TERRACE_COPY, TERRACE_BORROW | TERRACE_SORTED] {
             check(device, false, flags, 1, CG);
             check(device, true, flags, 1, CG);
         }
         check(device, true, TERRACE_BORROW, 2, CG);
         check(device, false, TERRACE_BORROW, 1, REORDERED);
-        check(device, true, TERRACE_BORROW, 2, REORDERED);
     }
 }

@@ -1,4 +1,4 @@
-//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where
+//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in one order or the other, and on `cuda:0` where
 //! TERRACE_TEST_CUDA is set.
 
 use super::bsr::Bsr;
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::host::diagonal;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Sums};
-use crate::skip::skipped;
+use crate::skip::{is_deep, skipped};
 use crate::sparse::{Block, Coloured, Colouring, SharedCsr};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -31,7 +31,15 @@ mod products;
 mod stencils;
 mod vectors;
 
+/// A simulated device of each width of warps, in opposite orders that change from call to call, and real ones always. All with TERRACE_DEEP.
 pub(super) fn devices() -> Vec<Gpu> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % 2;
+    chosen_devices(|k| is_deep() || k == next || k == 3 - next)
+}
+
+/// Each width of warps in one order and in the other, one after the other, and real ones.
+pub(super) fn devices_in_both_orders() -> Vec<Gpu> {
     chosen_devices(|_| true)
 }
 
@@ -65,11 +73,10 @@ pub(super) fn rotating_devices() -> Vec<Gpu> {
     chosen_devices(|k| k == next)
 }
 
-/// A simulated device of each width of warps, in opposite orders that change from call to call, and real ones always.
-pub(super) fn both_widths() -> Vec<Gpu> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed) % 2;
-    chosen_devices(|k| k == next || k == 3 - next)
+/// Simulated device number `case`, where a loop counts its cases so that what it varies meets every device, and real ones always. All with
+/// TERRACE_DEEP.
+pub(super) fn devices_for(case: usize) -> Vec<Gpu> {
+    chosen_devices(|k| is_deep() || k == case % SIMULATED.max(1))
 }
 
 pub(super) fn host() -> Host {
@@ -127,35 +134,55 @@ fn irregular<S: Number>(rows: usize, cols: usize, block: Block, length: usize) -
     a.into_shared()
 }
 
-/// A matrix in all formats of devices, with SELL chunks for these kernels. One function for all formats of vectors.
-fn all_formats<S: Number>(
-    gpu: &Gpu,
-    matrix: &SharedCsr<S>,
-    precisions: Precisions,
-    forms: &[SellKernel],
-) -> Vec<Box<dyn Product>> {
-    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
-    let plain = to_scalar(gpu, &a).unwrap();
-    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
-    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    let mut all: Vec<Box<dyn Product>> = vec![
-        Box::new(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()),
-        Box::new(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()),
-        Box::new(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()),
-        Box::new(Csr::new(gpu, plain, precisions).unwrap()),
-    ];
-    if Bsr::knows(a.block) {
-        all.push(Box::new(Bsr::new(gpu, &a, precisions).unwrap()));
+/// A matrix on a device, with what its formats for all precisions of vectors have in common.
+struct AllFormats<S: Number> {
+    a: DeviceCsr<S>,
+    plain: DeviceCsr<S>,
+    columns: Arc<CompactColumns>,
+    long: Arc<LongRows>,
+    layouts: Vec<(ChunkParameters, Arc<SellLayout>)>,
+}
+
+impl<S: Number> AllFormats<S> {
+    fn new(gpu: &Gpu, matrix: &SharedCsr<S>) -> AllFormats<S> {
+        let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
+        let plain = to_scalar(gpu, &a).unwrap();
+        let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
+        let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+        AllFormats { a, plain, columns, long, layouts: Vec::new() }
     }
-    for form in forms {
-        let bits: &[usize] = if *form == SellKernel::Rows { &[8, 16] } else { &[16] };
-        for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
-            let cut = ChunkParameters::with_kernel(*form, S::PRECISION, precisions.sums, bits, sorted);
-            let layout = Arc::new(SellLayout::new(gpu, &a.pattern(), cut).unwrap());
-            all.push(Box::new(Sell::new(gpu, &a, &layout, precisions).unwrap()));
+
+    fn layout(&mut self, gpu: &Gpu, cut: ChunkParameters) -> Arc<SellLayout> {
+        if let Some((_, layout)) = self.layouts.iter().find(|(known, _)| *known == cut) {
+            return Arc::clone(layout);
         }
+        let layout = Arc::new(SellLayout::new(gpu, &self.a.pattern(), cut).unwrap());
+        self.layouts.push((cut, Arc::clone(&layout)));
+        layout
     }
-    all
+
+    /// All formats, with SELL chunks for these kernels. One function for all formats of vectors.
+    fn products(&mut self, gpu: &Gpu, precisions: Precisions, forms: &[SellKernel]) -> Vec<Box<dyn Product>> {
+        let AllFormats { a, plain, columns, long, .. } = &*self;
+        let mut all: Vec<Box<dyn Product>> = vec![
+            Box::new(Csr::short(gpu, plain.clone(), columns, precisions).unwrap()),
+            Box::new(Bsr::tiled(gpu, plain, precisions).unwrap().unwrap()),
+            Box::new(CsrBalanced::new(gpu, plain.clone(), long, precisions).unwrap()),
+            Box::new(Csr::new(gpu, plain.clone(), precisions).unwrap()),
+        ];
+        if Bsr::knows(a.block) {
+            all.push(Box::new(Bsr::new(gpu, a, precisions).unwrap()));
+        }
+        for form in forms {
+            let bits: &[usize] = if *form == SellKernel::Rows { &[8, 16] } else { &[16] };
+            for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
+                let cut = ChunkParameters::with_kernel(*form, S::PRECISION, precisions.sums, bits, sorted);
+                let layout = self.layout(gpu, cut);
+                all.push(Box::new(Sell::new(gpu, &self.a, &layout, precisions).unwrap()));
+            }
+        }
+        all
+    }
 }
 
 #[test]

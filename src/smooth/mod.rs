@@ -67,7 +67,9 @@ mod tests {
             let matrix = problem(name);
             // Lines and ilu0 are of structured grids.
             for smoother in SMOOTHERS.iter().filter(|smoother| !["ilu0", "line"].contains(smoother)) {
-                for direction in gauss_seidel::DIRECTIONS {
+                // The others have none.
+                let directions = if smoother.contains("gauss_seidel") { gauss_seidel::DIRECTIONS.len() } else { 1 };
+                for direction in &gauss_seidel::DIRECTIONS[..directions] {
                     for diagonal in ["point", "block"] {
                         let options = [
                             ("amg.smoother.type", *smoother),

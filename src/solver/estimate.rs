@@ -89,6 +89,7 @@ impl Solver {
 mod tests {
     use super::*;
     use crate::gallery;
+    use crate::skip::is_deep;
 
     /// One problem of each family, so large that a third of it is a sample.
     pub const GALLERY: &[&str] = &[
@@ -139,9 +140,11 @@ mod tests {
         let context = Context::new("host:2").unwrap();
         let cases = GALLERY.iter().enumerate().flat_map(|(p, name)| {
             let (matrix, context) = (problem(name), &context);
-            ["poisson", "mixed_precision", ""].into_iter().enumerate().map(move |(k, preset)| {
+            // Two of three presets for each problem.
+            let presets = ["poisson", "mixed_precision", ""].into_iter().enumerate();
+            presets.filter(move |(k, _)| (p + k) % 3 != 2 || is_deep()).map(move |(k, preset)| {
                 // With updates and without them in turn.
-                let updates = (p + k).is_multiple_of(2);
+                let updates = (p / 3 + k).is_multiple_of(2);
                 let mut config = Config::new();
                 if !preset.is_empty() {
                     config.load_preset(preset).unwrap();
@@ -179,12 +182,14 @@ mod tests {
     /// On the host `tests/allocations/host_memory.rs` compares what an allocator counts.
     #[test]
     fn mixed_precision_holds_less_device_memory_than_f64() {
-        for name in
-            ["poisson7:9", "elasticity:4", "random_m_matrix:800", "lognormal:6", "convection_diffusion:20", "beam:1"]
-        {
+        let names =
+            ["poisson7:9", "elasticity:4", "random_m_matrix:800", "lognormal:6", "convection_diffusion:20", "beam:1"];
+        for name in names.into_iter().take(if is_deep() { 6 } else { 5 }) {
             let matrix = problem(name);
             let held = |preset: &str| {
                 let mut config = Config::new();
+                // The inverse of the coarsest level is in f64 in either case.
+                config.set_int("amg.coarsest.max_rows", 50).unwrap();
                 if !preset.is_empty() {
                     config.load_preset(preset).unwrap();
                 }

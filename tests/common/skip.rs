@@ -3,6 +3,11 @@
 
 use std::io::Write;
 
+/// Whether every case shall run, as in `make deep-test`, and not only as many as show every pair of them.
+pub fn is_deep() -> bool {
+    std::env::var_os("TERRACE_DEEP").is_some()
+}
+
 /// Says that a check is left out, and why.
 pub fn skipped(check: &str, reason: &str) {
     let line = format!("{check}: {reason}\n");

@@ -1,8 +1,9 @@
 //! Set-up on a GPU: the hierarchy is that of the host, level by level, to the bit; it is renewed as on the host; what cannot be computed there is
 //! told. On `cuda:0`, where TERRACE_TEST_CUDA is set, with larger problems.
 
-use crate::common::devices::devices;
+use crate::common::devices::{devices, rotating_devices};
 use crate::common::real_matrices;
+use crate::common::skip::is_deep;
 use std::path::Path;
 use std::sync::Arc;
 use terrace::io::matrix_market::{self, Contents};
@@ -147,19 +148,19 @@ fn same(host: &[LevelMatrices], on_device: &[LevelMatrices], what: &str) {
 
 #[test]
 fn the_hierarchy_of_a_device_is_that_of_the_host() {
-    let deep = std::env::var_os("TERRACE_DEEP").is_some();
+    let deep = is_deep();
     for device in devices() {
         for (k, (small, large)) in PROBLEMS.iter().enumerate() {
             let names = if device == "cuda:0" { large } else { std::slice::from_ref(small) };
             for name in names {
                 let matrix = problem(name);
                 for (c, options) in COMPONENTS.iter().enumerate() {
-                    // Each component for every other problem; `make deep-test` takes all.
-                    if !deep && device != "cuda:0" && (k + c) % 2 == 1 {
+                    // Each component for every third problem; `make deep-test` takes all.
+                    if !deep && device != "cuda:0" && !(k + c).is_multiple_of(3) {
                         continue;
                     }
                     // Every third case is simulated with the wider warps, the others with narrow ones.
-                    let wide = (k + c) % 3 == 0;
+                    let wide = (k + c) / 3 % 3 == 0;
                     if device == "sim:64" && !wide || device == "sim:32" && wide {
                         continue;
                     }
@@ -182,9 +183,14 @@ fn scalar_rows_are_put_together_to_nodes_as_on_the_host() {
         } else {
             ["elasticity:3", "elasticity_tet:4"]
         };
-        for (name, order) in names.iter().flat_map(|name| [(name, ASCENDING), (name, DIAGONAL_FIRST)]) {
+        let cases = names.iter().flat_map(|name| [(name, ASCENDING), (name, DIAGONAL_FIRST)]);
+        for (n, (name, order)) in cases.enumerate() {
             let matrix = in_scalars(name, order);
-            for options in components {
+            for (c, options) in components.into_iter().enumerate() {
+                // Each component on one of the simulated devices in turn.
+                if !is_deep() && !rotating_devices(c + n).contains(&device) {
+                    continue;
+                }
                 let what = format!("{name} in scalars with {options:?} on {device}");
                 let host = levels("host:2", &matrix, options).unwrap();
                 assert!(host.len() > 1 && host[0].a.view().block == Block::square(3), "{what}");
@@ -196,12 +202,12 @@ fn scalar_rows_are_put_together_to_nodes_as_on_the_host() {
 
 #[test]
 fn scalar_rows_in_nodes_are_solved_and_updated_on_the_device() {
-    for device in devices() {
-        let context = Context::new(device).unwrap();
-        // In formats of 16 bits the finest level is scaled, and has the blocks.
-        for (order, smoother, storage) in
-            [(ASCENDING, "chebyshev", "f64"), (DIAGONAL_FIRST, "l1_jacobi", "f64"), (ASCENDING, "chebyshev", "f16")]
-        {
+    // In formats of 16 bits the finest level is scaled, and has the blocks.
+    let cases =
+        [(ASCENDING, "chebyshev", "f64"), (DIAGONAL_FIRST, "l1_jacobi", "f64"), (ASCENDING, "chebyshev", "f16")];
+    for (case, (order, smoother, storage)) in cases.into_iter().enumerate() {
+        for device in if is_deep() { devices() } else { rotating_devices(case) } {
+            let context = Context::new(device).unwrap();
             let options = [("amg.setup", "device"), ("amg.smoother.type", smoother), ("precision.matrix", storage)];
             let on_device = Arc::new(in_scalars("elasticity:4", order).to_device(&context).unwrap());
             let mut solver = Solver::new(&context, &config(&options));
@@ -241,9 +247,9 @@ fn a_cycle_on_nodes_is_the_same_after_updates_with_the_same_values() {
         ("elasticity:3", POINT, "csr16"),
         ("rotated_anisotropic:92", TWO_LEVELS, "sell16"),
     ];
-    for device in devices() {
-        let context = Context::new(device).unwrap();
-        for (name, options, format) in problems {
+    for (case, (name, options, format)) in problems.into_iter().enumerate() {
+        for device in if is_deep() { devices() } else { rotating_devices(case) } {
+            let context = Context::new(device).unwrap();
             let matrix = in_scalars(name, TURNED_PAIRS);
             let rows = matrix.rows();
             if format != "csr16" {
@@ -434,7 +440,8 @@ fn a_matrix_in_device_memory_is_set_up_without_the_host() {
 
 #[test]
 fn the_host_waits_less_than_twelve_times_a_level() {
-    for device in devices() {
+    // The host waits as often whatever the width of warps.
+    for device in rotating_devices(0) {
         let context = Context::new(device).unwrap();
         let matrix = problem(if device == "cuda:0" { "poisson7:64" } else { "poisson7:12" });
         let on_device = Arc::new(matrix.to_device(&context).unwrap());

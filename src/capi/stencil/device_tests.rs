@@ -75,8 +75,12 @@ struct Solving {
 
 impl Solving {
     fn new(context: &TestContext, matrix: *mut terrace_matrix) -> Solving {
-        let (mut solver, n, gpu) = (null_mut(), inner(matrix).rows(), context.gpu());
-        assert_eq!(abi!(terrace_solver_create(context.0, null(), &mut solver)), 0);
+        let (mut solver, mut config, n, gpu) = (null_mut(), null_mut(), inner(matrix).rows(), context.gpu());
+        // Several levels, and no large dense inverse.
+        assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
+        assert_eq!(abi!(terrace_config_set_int(config, c"amg.coarsest.max_rows".as_ptr(), 30)), 0);
+        assert_eq!(abi!(terrace_solver_create(context.0, config, &mut solver)), 0);
+        assert_eq!(abi!(terrace_config_destroy(config)), 0);
         assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0, "{}", context.last_error());
         let (b, x) = (gpu.upload(&vec![1.0_f64; n]).unwrap(), gpu.upload(&vec![f64::NAN; n]).unwrap());
         Solving { solver, b, x, context: context.0 }

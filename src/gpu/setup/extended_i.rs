@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn interpolations_in_f32_are_those_of_the_host() {
         let mut case = 0;
-        for (name, a) in irregular().into_iter().skip(6) {
+        for (name, a) in irregular().into_iter().skip(3) {
             check(&narrow(&a), &format!("{name} in f32"), Formula::ExtendedI, &mut case);
         }
     }
@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn classical_interpolations_are_those_of_the_host() {
         let mut case = 0;
-        irregular().iter().skip(6).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut case));
+        irregular().iter().skip(3).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut case));
     }
 
     #[test]
@@ -473,7 +473,7 @@ mod tests {
         }
     }
 
-    /// Interpolation and its numeric phase on all devices.
+    /// Interpolation and its numeric phase on devices of both widths.
     fn check_both<T: Scalar>(a: &Csr<T>, s: &Graph, coarse: &[bool], formula: Formula, cut: Truncation) {
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         let wanted = extended_i::by_formula(formula, &a.view(), s, coarse, None, cut, None).unwrap();

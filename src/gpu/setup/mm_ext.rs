@@ -98,6 +98,7 @@ mod tests {
     use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::host::{mm_ext, strength};
+    use crate::skip::is_deep;
     use crate::sparse::Csr;
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
@@ -105,7 +106,12 @@ mod tests {
         let s = strength::absolute(&view, 0.1).unwrap();
         for (coarse, plus_i) in splittings(&s).into_iter().zip([true, false]) {
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
-            for (max_entries, factor) in [(4, 0.0), (0, 0.2)] {
+            // One of two truncations for each splitting, the other one on the next matrix.
+            let turn = (usize::from(plus_i) + a.columns.len()) % 2;
+            for (k, (max_entries, factor)) in [(4, 0.0), (0, 0.2)].into_iter().enumerate() {
+                if k != turn && !is_deep() {
+                    continue;
+                }
                 let cut = Truncation::new(max_entries, factor);
                 let wanted = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, None).unwrap();
                 let structure = wanted.clone().into_shared().structure;

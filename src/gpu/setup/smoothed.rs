@@ -442,7 +442,7 @@ mod tests {
     use crate::gpu::setup::tentative::DeviceNearNullSpace;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::setup::{irregular, mis2};
-    use crate::gpu::tests::{both_widths, devices, host};
+    use crate::gpu::tests::{devices, host};
     use crate::host;
     use crate::sparse::{Csr, NearNullSpace};
 
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn scalar_prolongators_are_those_of_the_host() {
         for (k, (name, a)) in scalar().into_iter().enumerate() {
-            for gpu in both_widths() {
+            for gpu in devices() {
                 // Without weak couplings, or with some that are lumped.
                 let theta = if k % 2 == 0 { 0.08 } else { 0.3 };
                 compare(&gpu, &name, &a, theta, &NearNullSpace::constants(a.rows, 1).unwrap());

@@ -133,7 +133,7 @@ mod tests {
     use super::super::irregular::shuffled;
     use super::super::tests::random;
     use super::*;
-    use crate::gpu::tests::{both_widths, devices, one_of_each};
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::hash::hash;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
@@ -244,7 +244,7 @@ mod tests {
     fn tiles_are_chosen_where_both_factors_have_dense_ones() {
         let dense = nodes(7, 4);
         let (wide, tall) = (random(196, 900, 40, Block::SCALAR, 9), random(300, 196, 20, Block::SCALAR, 9));
-        for gpu in both_widths() {
+        for gpu in devices() {
             for (a, b, by_tiles) in [(&dense, &dense, true), (&dense, &wide, false), (&tall, &dense, false)] {
                 let (left, right) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());

@@ -11,7 +11,7 @@ pub(super) fn formats<V: Number, S: Number>(
     forms: &[SellKernel],
 ) -> Vec<Box<dyn Operator<Gpu, V>>> {
     let chosen = gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let all = all_formats(gpu, matrix, Precisions::of::<S, V, V>(), forms);
+    let all = AllFormats::new(gpu, matrix).products(gpu, Precisions::of::<S, V, V>(), forms);
     std::iter::once(chosen).chain(all.into_iter().map(operator_of)).collect()
 }
 
@@ -107,12 +107,12 @@ fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize
 #[test]
 fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
     for n in [0, 1, 64, 129, 300] {
-        for gpu in both_widths() {
+        for gpu in devices() {
             forms::<f64, f64, f64>(&gpu, Block::SCALAR, n, &[SellKernel::Rows, SellKernel::Shared(8)]);
         }
     }
     for (side, count) in [(2, 77), (3, 0), (3, 1), (3, 90), (4, 40), (5, 40), (6, 40), (7, 9), (8, 40)] {
-        for gpu in both_widths() {
+        for gpu in devices() {
             forms::<f64, f64, f64>(&gpu, Block::square(side), count, &[1, 2, 4].map(SellKernel::Blocks));
         }
     }
@@ -120,23 +120,23 @@ fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
 
 #[test]
 fn forms_of_products_know_every_precision() {
-    fn every_storage<V: Number, D: Number>(gpu: &Gpu) {
+    // Storages, formats of vectors and blocks meet every device, and each other.
+    fn every_storage<V: Number, D: Number>(vector: usize) {
         let (rows, blocks) =
             ([SellKernel::Rows, SellKernel::Shared(2)], [SellKernel::Blocks(1), SellKernel::Blocks(2)]);
         for side in [1, 2, 3] {
             let (block, used) = if side == 1 { (Block::SCALAR, &rows) } else { (Block::square(side), &blocks) };
-            forms::<V, f64, D>(gpu, block, 70, used);
-            forms::<V, f32, D>(gpu, block, 70, used);
-            forms::<V, f16, D>(gpu, block, 70, used);
-            forms::<V, bf16, D>(gpu, block, 70, used);
+            let case = vector + side;
+            devices_for(case).iter().for_each(|gpu| forms::<V, f64, D>(gpu, block, 70, used));
+            devices_for(case + 1).iter().for_each(|gpu| forms::<V, f32, D>(gpu, block, 70, used));
+            devices_for(case + 2).iter().for_each(|gpu| forms::<V, f16, D>(gpu, block, 70, used));
+            devices_for(case + 3).iter().for_each(|gpu| forms::<V, bf16, D>(gpu, block, 70, used));
         }
     }
-    for gpu in both_widths() {
-        every_storage::<f64, f16>(&gpu);
-        every_storage::<f32, bf16>(&gpu);
-        every_storage::<f16, f64>(&gpu);
-        every_storage::<bf16, f32>(&gpu);
-    }
+    every_storage::<f64, f16>(0);
+    every_storage::<f32, bf16>(1);
+    every_storage::<f16, f64>(2);
+    every_storage::<bf16, f32>(3);
 }
 
 #[test]

@@ -153,6 +153,8 @@ fn operations<T: Scalar>(gpu: &Gpu) {
 fn operations_on_multivectors_are_those_of_the_host() {
     for gpu in devices() {
         operations::<f64>(&gpu);
+    }
+    for gpu in devices() {
         operations::<f32>(&gpu);
     }
 }

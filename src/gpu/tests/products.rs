@@ -3,6 +3,10 @@
 use super::*;
 
 fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+    products_of::<S, X, Y>(gpu, matrix, &mut AllFormats::new(gpu, matrix));
+}
+
+fn products_of<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, formats: &mut AllFormats<S>) {
     let host = host();
     let a = matrix.view();
     let (rows, cols) = (a.scalar_rows(), a.scalar_cols());
@@ -20,7 +24,7 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         false => &[SellKernel::Blocks(1), SellKernel::Blocks(8)],
     };
     let chosen = gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let all = all_formats(gpu, matrix, Precisions::of::<S, X, Y>(), forms);
+    let all = formats.products(gpu, Precisions::of::<S, X, Y>(), forms);
     let formats = std::iter::once(chosen).chain(all.into_iter().map(operator_of::<X, Y>));
     for on_device in formats {
         compare(gpu, &*on_host, &*on_device, (rows, cols), &format!("{}, {what}", on_device.format()));
@@ -67,35 +71,39 @@ pub(super) fn compare<X: Number, Y: Number>(
 }
 
 fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {
-    fn every_result<S: Number, X: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
-        products::<S, X, f64>(gpu, matrix);
-        products::<S, X, f32>(gpu, matrix);
-        products::<S, X, f16>(gpu, matrix);
-        products::<S, X, bf16>(gpu, matrix);
+    fn every_result<S: Number, X: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, formats: &mut AllFormats<S>) {
+        products_of::<S, X, f64>(gpu, matrix, formats);
+        products_of::<S, X, f32>(gpu, matrix, formats);
+        products_of::<S, X, f16>(gpu, matrix, formats);
+        products_of::<S, X, bf16>(gpu, matrix, formats);
     }
     let matrix = irregular::<S>(rows, cols, block, length);
-    every_result::<S, f64>(gpu, &matrix);
-    every_result::<S, f32>(gpu, &matrix);
-    every_result::<S, f16>(gpu, &matrix);
-    every_result::<S, bf16>(gpu, &matrix);
+    let formats = &mut AllFormats::new(gpu, &matrix);
+    every_result::<S, f64>(gpu, &matrix, formats);
+    every_result::<S, f32>(gpu, &matrix, formats);
+    every_result::<S, f16>(gpu, &matrix, formats);
+    every_result::<S, bf16>(gpu, &matrix, formats);
 }
 
 #[test]
 fn scalar_products_are_those_of_the_host() {
     // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
-    for (rows, cols, length) in
-        [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
-    {
+    let sizes = [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)];
+    for (case, (rows, cols, length)) in sizes.into_iter().enumerate() {
         for gpu in devices() {
             products::<f64, f64, f64>(&gpu, &irregular(rows, cols, Block::SCALAR, length));
         }
-        for gpu in rotating_devices() {
+        for gpu in devices_for(case) {
             every_precision::<f64>(&gpu, rows, cols, Block::SCALAR, length);
         }
     }
     for gpu in devices() {
         every_precision::<f32>(&gpu, 129, 100, Block::SCALAR, 7);
+    }
+    for gpu in devices() {
         every_precision::<f16>(&gpu, 129, 100, Block::SCALAR, 7);
+    }
+    for gpu in devices() {
         every_precision::<bf16>(&gpu, 129, 100, Block::SCALAR, 7);
     }
 }
@@ -116,16 +124,16 @@ fn block_products_are_those_of_the_host() {
     // Every kernel of blocks, in every format of values.
     for side in [2, 3, 4, 5, 6] {
         let (rows, cols) = if side < 5 { (17, 19) } else { (5, 7) };
-        for gpu in rotating_devices() {
+        for gpu in devices_for(side) {
             every_precision::<f64>(&gpu, rows, cols, Block::square(side), 5);
         }
-        for gpu in rotating_devices() {
+        for gpu in devices_for(side + 1) {
             every_precision::<f32>(&gpu, rows, cols, Block::square(side), 5);
         }
-        for gpu in rotating_devices() {
+        for gpu in devices_for(side + 2) {
             every_precision::<f16>(&gpu, rows, cols, Block::square(side), 5);
         }
-        for gpu in rotating_devices() {
+        for gpu in devices_for(side + 3) {
             every_precision::<bf16>(&gpu, rows, cols, Block::square(side), 5);
         }
     }
