@@ -1,5 +1,5 @@
 // AMD GPUs, by clang alone: its builtins are all that kernels need, so that neither HIP's headers nor its device library must be there to compile
-// them. Warps have 64 lanes on gfx90a and gfx942, 32 on gfx1100.
+// them. A wavefront has 64 lanes on gfx90a and gfx942, 32 on gfx1100; a warp of the kernels is 32 of them on all.
 #pragma once
 
 #define DEVICE __attribute__((device, always_inline)) inline
@@ -13,11 +13,13 @@
 #define UNROLL_SMALL _Pragma("unroll N <= 4 ? N : 1")
 #define memcpy __builtin_memcpy
 
+// Lanes that run in step, of which the kernels know but warps.
 #if defined(__GFX9__)
-constexpr int WARP = 64;
+constexpr int WAVEFRONT = 64;
 #else
-constexpr int WARP = 32;
+constexpr int WAVEFRONT = 32;
 #endif
+constexpr int WARP = 32;
 constexpr int BLOCK = 256;
 
 using f64 = double;
@@ -109,10 +111,10 @@ DEVICE void barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// 32 bits of another lane.
+// 32 bits of another lane of the wavefront.
 DEVICE int permute(int bits, int from) { return __builtin_amdgcn_ds_bpermute(from * 4, bits); }
 
-template <class T> DEVICE T shuffle(T v, int from) {
+template <class T> DEVICE T from_lane(T v, int from) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes hand on 32 or 64 bits");
     if constexpr (sizeof(T) == 4) {
         return __builtin_bit_cast(T, permute(__builtin_bit_cast(int, v), from));
@@ -123,19 +125,19 @@ template <class T> DEVICE T shuffle(T v, int from) {
         return __builtin_bit_cast(T, static_cast<unsigned long long>(high) << 32 | low);
     }
 }
-template <class T> DEVICE T shuffle_xor(T v, int mask) { return shuffle(v, (thread_index() % WARP) ^ mask); }
+template <class T> DEVICE T shuffle_xor(T v, int mask) { return from_lane(v, (thread_index() % WAVEFRONT) ^ mask); }
 
 template <int N> struct Group {
     static_assert(N <= WARP && (N & (N - 1)) == 0, "a power of two");
     static DEVICE int rank() { return thread_index() & (N - 1); }
-    template <class T> static DEVICE T shuffle(T v, int from) { return ::shuffle(v, first() + (from & (N - 1))); }
+    template <class T> static DEVICE T shuffle(T v, int from) { return from_lane(v, first() + (from & (N - 1))); }
     static DEVICE u64 ballot(bool predicate) {
 #if defined(__GFX9__)
         const u64 all = __builtin_amdgcn_ballot_w64(predicate);
 #else
         const u64 all = __builtin_amdgcn_ballot_w32(predicate);
 #endif
-        return N == 64 ? all : all >> first() & ((1ull << N % 64) - 1);
+        return all >> first() & ((1ull << N) - 1);
     }
     static DEVICE void barrier() {
         __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -151,8 +153,10 @@ template <int N> struct Group {
     }
 
   private:
-    static DEVICE int first() { return thread_index() % WARP & ~(N - 1); }
+    static DEVICE int first() { return thread_index() % WAVEFRONT & ~(N - 1); }
 };
+
+template <class T> DEVICE T shuffle(T v, int from) { return Group<WARP>::shuffle(v, from); }
 
 DEVICE int count_bits(u64 bits) { return __builtin_popcountll(bits); }
 DEVICE int lowest_bit(u64 bits) { return __builtin_ctzll(bits); }

@@ -8,15 +8,11 @@
 #include <cstring>
 #include <utility>
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define EXPORTED(name) JOIN(JOIN(terrace_sim, TERRACE_WARP), name)
-
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
 
-namespace JOIN(terrace_sim, TERRACE_WARP) {
+namespace terrace_sim {
 
 #include "sim.h"
 
@@ -95,7 +91,7 @@ struct Fiber {
 };
 
 // Sizes of groups: powers of two up to a warp.
-constexpr int GROUP_SIZES = 7;
+constexpr int GROUP_SIZES = 6;
 
 // What one launch at a time needs.
 struct Engine {
@@ -317,10 +313,10 @@ void stop(const char *what, i64 index, i64 len) {
 
 } // namespace
 
-using namespace JOIN(terrace_sim, TERRACE_WARP);
+using namespace terrace_sim;
 
 // The kernel of a name, or null.
-extern "C" const void *EXPORTED(_find)(const char *name) {
+extern "C" const void *terrace_sim_find(const char *name) {
     for (const sim::Entry *entry = sim::entries; entry != nullptr; entry = entry->next) {
         if (std::strcmp(entry->name, name) == 0) {
             return entry;
@@ -330,11 +326,11 @@ extern "C" const void *EXPORTED(_find)(const char *name) {
 }
 
 // Room for launches, or null when there is no memory. One launch at a time uses it.
-extern "C" void *EXPORTED(_create)() { return std::calloc(1, sizeof(sim::Engine)); }
-extern "C" void EXPORTED(_destroy)(void *engine) { std::free(engine); }
+extern "C" void *terrace_sim_create() { return std::calloc(1, sizeof(sim::Engine)); }
+extern "C" void terrace_sim_destroy(void *engine) { std::free(engine); }
 
 // Runs all blocks of a kernel. Returns 0, or 1 with a message when the kernel did something wrong.
-extern "C" int EXPORTED(_launch)(void *room, const void *kernel, long long blocks, void **arguments,
+extern "C" int terrace_sim_launch(void *room, const void *kernel, long long blocks, void **arguments,
                                  const unsigned char *sizes, std::size_t count, int reverse, char *message,
                                  std::size_t message_len) {
     sim::Engine &engine = *static_cast<sim::Engine *>(room);

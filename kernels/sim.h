@@ -1,7 +1,6 @@
 // The CPU as a GPU: every thread of a block is a fiber, warps run in step where they exchange values, and what a GPU would leave undefined
 // is an error: accesses outside of an array, shared memory that was not written (it starts as NaN), lanes or threads that do not reach an
-// exchange or a barrier which others wait at. sim.cpp, the engine, and sim_unit.cpp, around each kernel file, include this inside of a namespace
-// for the width of a warp.
+// exchange or a barrier which others wait at. sim.cpp, the engine, and sim_unit.cpp, around each kernel file, include this inside of a namespace.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +13,7 @@
 #define UNROLL_SMALL
 #define ROLLED
 
-#ifndef TERRACE_WARP
-#error "TERRACE_WARP is the number of lanes of a warp, 32 or 64"
-#endif
-constexpr int WARP = TERRACE_WARP;
+constexpr int WARP = 32;
 constexpr int BLOCK = 256;
 
 using f64 = double;

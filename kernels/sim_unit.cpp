@@ -1,16 +1,13 @@
-// One kernel file, TERRACE_UNIT, for the simulated GPU. Everything is in a namespace of the width of a warp, so that both widths fit into one program.
+// One kernel file, TERRACE_UNIT, for the simulated GPU. Everything is in a namespace: names of kernels are common words.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-
-namespace JOIN(terrace_sim, TERRACE_WARP) {}
+namespace terrace_sim {}
 // So that kernels find their functions as ::name, too.
-using namespace JOIN(terrace_sim, TERRACE_WARP);
+using namespace terrace_sim;
 
-namespace JOIN(terrace_sim, TERRACE_WARP) {
+namespace terrace_sim {
 #include TERRACE_UNIT
 }

@@ -31,8 +31,8 @@ pub struct Context {
 
 impl Context {
     /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its
-    /// number, `"hip"` or `"hip:N"` for an AMD GPU; `"sim"` or `"sim:N"` for a simulated GPU with warps of 32 (the
-    /// default) or 64 lanes. The default is every core this process may use; with a GPU these are the threads of
+    /// number, `"hip"` or `"hip:N"` for an AMD GPU; `"sim"` for a simulated GPU, `"sim:1"` for one that
+    /// runs threads in the opposite order. The default is every core this process may use; with a GPU these are the threads of
     /// set-up.
     pub fn new(device: &str) -> Result<Context> {
         let quoted = excerpt(device);
@@ -52,14 +52,13 @@ impl Context {
             _ => {
                 return fail!(
                     Device,
-                    "device \"{quoted}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"hip:N\", \"sim\", \"sim:64\""
+                    "device \"{quoted}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"hip:N\", \"sim\", \"sim:1\""
                 );
             }
         };
         let opened = match kind {
             DeviceKind::Host => Ok(None),
-            DeviceKind::Cuda | DeviceKind::Hip => Gpu::open(kind, number.unwrap_or(0)).map(Some),
-            DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(32)).map(Some),
+            DeviceKind::Cuda | DeviceKind::Hip | DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(0)).map(Some),
         };
         let gpu =
             opened.map_err(|error| Error::new(error.status, format!("device \"{quoted}\": {}", error.message)))?;

@@ -188,7 +188,7 @@ mod tests {
     use std::sync::Arc;
 
     fn contexts() -> Vec<Context> {
-        let names = ["host:2", "sim", "sim:64"];
+        let names = ["host:2", "sim"];
         names.iter().map(|name| Context::new(name).unwrap()).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The simulated GPU: the kernels for the CPU, one static library for each width of a warp.
+//! The simulated GPU: the kernels for the CPU, in a static library.
 //!
 //! Environment:
 //! `TERRACE_SIM_CXX`   its C++ compiler; empty for no simulated GPU in spite of the feature. Else `CXX`, or the one that the machine has
@@ -22,6 +22,9 @@ const FLAGS: &[&str] = &[
     "-Wno-unused-variable",
     "-DTERRACE_SIM",
 ];
+
+/// The source of what runs them.
+const ENGINE: &str = "sim.cpp";
 
 /// Whether the environment leaves the simulated GPU out.
 pub fn is_left_out() -> bool {
@@ -57,43 +60,34 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
     let more = env::var("TERRACE_SIM_FLAGS").unwrap_or_default();
     let flags: Vec<&str> = FLAGS.iter().copied().chain(more.split_whitespace()).collect();
     let flags = &flags;
-    let widths = ["32", "64"];
-    let mut jobs = Vec::new();
-    for width in widths {
-        let define = format!("-DTERRACE_WARP={width}");
-        let (compiler, folder) = (&compiler, &sources.folder);
-        let engine = std::iter::once("sim.cpp");
-        for unit in engine.chain(sources.units.iter().map(String::as_str)) {
-            // The engine is small, and its fibers take most of the time. Kernels at level 2 compile for half as long again, and the tests
-            // hardly run faster.
-            let (wrapper, besides, level): (_, &[&str], _) =
-                if unit == "sim.cpp" { ("sim.cpp", &[], "-O2") } else { ("sim_unit.cpp", &["sim_unit.cpp"], "-O1") };
-            let define = define.clone();
-            let recipe = format!("{version} {level} {flags:?} {define}");
-            let command = Box::new(move |to: &Path| {
-                let mut command = Command::new(compiler);
-                command.arg(level).args(flags).arg(&define).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
-                command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
-                command
-            });
-            jobs.push(Job { unit, besides, recipe, ending: "o", command });
-        }
-    }
+    let (compiler, folder) = (&compiler, &sources.folder);
+    let job = |unit| {
+        // The engine is small, and its fibers take most of the time. Kernels at level 2 compile for half as long again, and the tests
+        // hardly run faster.
+        let (wrapper, besides, level): (_, &[&str], _) =
+            if unit == ENGINE { (ENGINE, &[], "-O2") } else { ("sim_unit.cpp", &["sim_unit.cpp"], "-O1") };
+        let command = Box::new(move |to: &Path| {
+            let mut command = Command::new(compiler);
+            command.arg(level).args(flags).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
+            command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
+            command
+        });
+        Job { unit, besides, recipe: format!("{version} {level} {flags:?}"), ending: "o", command }
+    };
+    let jobs: Vec<Job<'_>> = std::iter::once(ENGINE).chain(sources.units.iter().map(String::as_str)).map(job).collect();
     let objects = cache.get(sources, &jobs);
+    // One object: the kernels put themselves into a list when the program starts, and a linker takes only what something refers to.
+    let all = out.join("terrace_sim.o");
+    let mut link = Command::new(compiler);
+    link.args(["-r", "-nostdlib", "-o"]).arg(&all).args(objects);
+    assert!(link.status().is_ok_and(|s| s.success()), "{link:?} failed");
+    let archive = out.join("libterrace_sim.a");
+    let _ = std::fs::remove_file(&archive);
+    let mut pack = Command::new(env::var_os("AR").unwrap_or_else(|| "ar".into()));
+    pack.arg("crs").arg(&archive).arg(&all);
+    assert!(pack.status().is_ok_and(|s| s.success()), "{pack:?} failed");
+    let _ = std::fs::remove_file(&all);
     println!("cargo:rustc-link-search=native={}", out.display());
-    for (width, objects) in widths.iter().zip(objects.chunks(objects.len() / widths.len())) {
-        // One object: the kernels put themselves into a list when the program starts, and a linker takes only what something refers to.
-        let all = out.join(format!("terrace_sim{width}.o"));
-        let mut link = Command::new(&compiler);
-        link.args(["-r", "-nostdlib", "-o"]).arg(&all).args(objects);
-        assert!(link.status().is_ok_and(|s| s.success()), "{link:?} failed");
-        let archive = out.join(format!("libterrace_sim{width}.a"));
-        let _ = std::fs::remove_file(&archive);
-        let mut pack = Command::new(env::var_os("AR").unwrap_or_else(|| "ar".into()));
-        pack.arg("crs").arg(&archive).arg(&all);
-        assert!(pack.status().is_ok_and(|s| s.success()), "{pack:?} failed");
-        let _ = std::fs::remove_file(&all);
-        println!("cargo:rustc-link-lib=static=terrace_sim{width}");
-    }
+    println!("cargo:rustc-link-lib=static=terrace_sim");
     println!("cargo:rustc-env=TERRACE_SIM_FOLDER={}", out.display());
 }

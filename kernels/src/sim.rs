@@ -1,8 +1,8 @@
-//! The simulated GPU, which runs the kernels on the CPU: the functions of `sim.cpp`, which is compiled once for each width of a warp.
+//! The simulated GPU, which runs the kernels on the CPU: the functions of `sim.cpp`.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 
-/// The functions for one width of a warp.
+/// Its functions.
 #[derive(Clone, Copy)]
 pub struct Functions {
     /// Allocates the fibers for the threads of a block; null when there is no memory.
@@ -25,44 +25,38 @@ pub struct Functions {
     ) -> c_int,
 }
 
-/// Folder of the static libraries `terrace_sim32` and `terrace_sim64`, for test programs in C++ that use them; none in a build without them.
+/// Folder of the static library `terrace_sim`, for test programs in C++ that use it; none in a build without it.
 pub const FOLDER: Option<&str> = option_env!("TERRACE_SIM_FOLDER");
 
+/// The functions; none in a build without the simulated GPU.
 #[cfg(terrace_sim)]
-macro_rules! functions {
-    ($create:ident, $destroy:ident, $find:ident, $launch:ident) => {{
-        unsafe extern "C" {
-            fn $create() -> *mut c_void;
-            fn $destroy(fibers: *mut c_void);
-            fn $find(name: *const c_char) -> *const c_void;
-            fn $launch(
-                fibers: *mut c_void,
-                kernel: *const c_void,
-                blocks: c_longlong,
-                arguments: *mut *mut c_void,
-                sizes: *const u8,
-                count: usize,
-                reverse: c_int,
-                message: *mut c_char,
-                len: usize,
-            ) -> c_int;
-        }
-        Some(Functions { create: $create, destroy: $destroy, find: $find, launch: $launch })
-    }};
-}
-
-/// Those for warps of 32 or 64 lanes; none for another width, and in a build without the simulated GPU.
-#[cfg(terrace_sim)]
-pub fn functions(warp: usize) -> Option<Functions> {
-    match warp {
-        32 => functions!(terrace_sim32_create, terrace_sim32_destroy, terrace_sim32_find, terrace_sim32_launch),
-        64 => functions!(terrace_sim64_create, terrace_sim64_destroy, terrace_sim64_find, terrace_sim64_launch),
-        _ => None,
+pub fn functions() -> Option<Functions> {
+    unsafe extern "C" {
+        fn terrace_sim_create() -> *mut c_void;
+        fn terrace_sim_destroy(fibers: *mut c_void);
+        fn terrace_sim_find(name: *const c_char) -> *const c_void;
+        fn terrace_sim_launch(
+            fibers: *mut c_void,
+            kernel: *const c_void,
+            blocks: c_longlong,
+            arguments: *mut *mut c_void,
+            sizes: *const u8,
+            count: usize,
+            reverse: c_int,
+            message: *mut c_char,
+            len: usize,
+        ) -> c_int;
     }
+    Some(Functions {
+        create: terrace_sim_create,
+        destroy: terrace_sim_destroy,
+        find: terrace_sim_find,
+        launch: terrace_sim_launch,
+    })
 }
 
 /// None: this build has no simulated GPU.
 #[cfg(not(terrace_sim))]
-pub fn functions(_: usize) -> Option<Functions> {
+pub fn functions() -> Option<Functions> {
     None
 }

@@ -23,7 +23,7 @@ impl Handle for terrace_context {
 /// Makes a context.
 ///
 /// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads, as many as `terrace_context_set_threads` accepts; "cuda" or
-///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. On a GPU,
+///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" for a simulated GPU, "sim:1" for one that runs threads in the opposite order. On a GPU,
 ///   set-up, update and solve run there; a set-up of which a component is for the host alone runs on every core and is copied there (option
 ///   "amg.setup"). NULL is "host".
 /// - `context`: host, written on success; destroy it with `terrace_context_destroy`.

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn vectors_in_two_memories_and_vectors_that_overlap_are_refused() {
-        let context = TestContext::on(c"sim:64");
+        let context = TestContext::on(c"sim:1");
         let (gpu, amg) = (context.gpu(), amg(&context));
         let (on_device, mut on_host) = (gpu.upload(&vec![1.0_f64; ROWS]).unwrap(), vec![0.0_f64; ROWS]);
         let refused = |b: *const c_void, x: *mut c_void, text: &str| {

@@ -88,7 +88,7 @@ fn scalars_and_blocks_are_taken_from_device_memory_copied_and_borrowed() {
 
 #[test]
 fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
-    let context = TestContext::on(c"sim:64");
+    let context = TestContext::on(c"sim:1");
     let gpu = context.gpu();
     let refused = |offsets: &[i64], columns: &[i32], values: &[f64], status: Status, text: &str| {
         let on_device = There::new(&gpu, 1, 0, offsets, columns, values);

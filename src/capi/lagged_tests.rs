@@ -4,7 +4,6 @@
 use super::device_matrix_tests::{There, tridiagonal};
 use super::testing::*;
 use super::*;
-use crate::skip::is_deep;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
@@ -162,17 +161,13 @@ fn check(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usi
 #[test]
 fn a_solve_uses_the_matrix_as_it_is_now() {
     let cuda = std::env::var_os("TERRACE_TEST_CUDA").map(|_| c"cuda:0");
-    let sims = [c"sim", c"sim:64"].into_iter().filter(|_| terrace_kernels::SIM);
+    let sim = terrace_kernels::SIM.then_some(c"sim");
     for flags in [TERRACE_COPY, TERRACE_BORROW, TERRACE_BORROW | TERRACE_SORTED] {
         check(c"host:2", false, flags, 1, CG);
         check(c"host:2", false, flags, 1, REORDERED);
     }
-    for device in sims.chain(cuda) {
+    for device in sim.into_iter().chain(cuda) {
         check(device, true, TERRACE_BORROW, 2, REORDERED);
-        // Matrices do not depend on the width of warps.
-        if device == c"sim:64" && !is_deep() {
-            continue;
-        }
         for flags in [TERRACE_COPY, TERRACE_BORROW | TERRACE_SORTED] {
             check(device, false, flags, 1, CG);
             check(device, true, flags, 1, CG);

@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn arrays_and_vectors_may_be_in_device_memory() {
-        let context = TestContext::on(c"sim:64");
+        let context = TestContext::on(c"sim:1");
         let gpu = context.gpu();
         let a = laplacian(&context, 100);
         let mut square = null_mut();

@@ -127,20 +127,14 @@ impl Drop for Scratch {
 }
 
 impl Gpu {
-    /// The device of this kind and number; for `sim` the number is the width of a warp.
+    /// The device of this kind and number.
     pub(crate) fn open(kind: DeviceKind, number: usize) -> Result<Gpu> {
         Gpu::with(match kind {
             DeviceKind::Host => return fail!(Device, "the host is not a GPU"),
             DeviceKind::Cuda => Box::new(device::Device::open(Vendor::Cuda, number)?),
             DeviceKind::Hip => Box::new(device::Device::open(Vendor::Hip, number)?),
-            DeviceKind::Sim => Box::new(sim::Sim::new(number, false)?),
+            DeviceKind::Sim => Box::new(sim::Sim::open(number)?),
         })
-    }
-
-    /// The simulation with blocks, warps and lanes in the opposite order.
-    #[cfg(test)]
-    pub(crate) fn reversed_sim(warp: usize) -> Result<Gpu> {
-        Gpu::with(Box::new(sim::Sim::new(warp, true)?))
     }
 
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
@@ -378,7 +372,7 @@ pub(crate) fn facts() -> Facts {
     let mut devices: Vec<String> = (0..cudas).map(|i| format!("cuda:{i}")).collect();
     devices.extend((0..hips).map(|i| format!("hip:{i}")));
     let sim = if terrace_kernels::SIM {
-        devices.extend(["sim:32".to_string(), "sim:64".to_string()]);
+        devices.extend(["sim:0".to_string(), "sim:1".to_string()]);
         "built"
     } else {
         "not built: it is for tests, which build it with the feature \"sim\""

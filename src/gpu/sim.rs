@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 /// A simulated GPU.
 pub(super) struct Sim {
-    warp: usize,
+    is_reversed: bool,
     state: Arc<Mutex<State>>,
 }
 
@@ -56,9 +56,14 @@ enum Work {
 }
 
 impl Sim {
-    /// Warps of 32 or 64 lanes; `reverse` reverses the order of blocks, warps and lanes.
-    pub fn new(warp: usize, reverse: bool) -> Result<Sim> {
-        let engine = Engine::new(warp, reverse)?;
+    /// Number 0 runs blocks, warps and lanes in their order, number 1 in the opposite order: a result that changes with it
+    /// is a race.
+    pub fn open(number: usize) -> Result<Sim> {
+        if number > 1 {
+            return fail!(Device, "there is no simulated GPU {number}; there are 0 and 1");
+        }
+        let is_reversed = number == 1;
+        let engine = Engine::new(is_reversed)?;
         let state = State {
             engine,
             memory: BTreeMap::new(),
@@ -68,7 +73,7 @@ impl Sim {
             #[cfg(test)]
             default_stream: Vec::new(),
         };
-        Ok(Sim { warp, state: Arc::new(Mutex::new(state)) })
+        Ok(Sim { is_reversed, state: Arc::new(Mutex::new(state)) })
     }
 }
 
@@ -140,7 +145,8 @@ impl Drop for State {
 
 impl Runtime for Sim {
     fn description(&self) -> String {
-        format!("simulated GPU, warps of {} lanes", self.warp)
+        let order = if self.is_reversed { ", threads in the opposite order" } else { "" };
+        format!("simulated GPU{order}")
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {

@@ -115,7 +115,7 @@ impl<S: Number> DeviceStencil<S> {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::tests::{devices, rotating_devices};
+    use crate::gpu::tests::devices;
     use crate::host::stencil::coarsening::couplings;
     use crate::host::symmetry::of_stencil;
     use crate::sparse::{Grid, SharedStencil};
@@ -162,7 +162,7 @@ mod tests {
             ("solid3d:4", [4, 5, 5]),
             ("convection_diffusion:7x5", [7, 5, 1]),
         ];
-        for gpu in rotating_devices() {
+        for gpu in devices() {
             for (name, dims) in all {
                 check::<f64>(&gpu, &of(name, dims), name);
                 check::<f32>(&gpu, &of(name, dims).cast().unwrap(), name);

@@ -1,4 +1,4 @@
-//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in one order or the other, and on `cuda:0` where
+//! Every kernel against the host, on simulated GPUs with threads in one order or the other, and on `cuda:0` where
 //! TERRACE_TEST_CUDA is set.
 
 use super::bsr::Bsr;
@@ -31,24 +31,21 @@ mod products;
 mod stencils;
 mod vectors;
 
-/// A simulated device of each width of warps, in opposite orders that change from call to call, and real ones always. All with TERRACE_DEEP.
+/// A simulated device, whose threads run in one order and in the other from call to call, and real ones always. All with TERRACE_DEEP.
 pub(super) fn devices() -> Vec<Gpu> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed) % 2;
-    chosen_devices(|k| is_deep() || k == next || k == 3 - next)
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
+    chosen_devices(|k| is_deep() || k == next)
 }
 
-/// Each width of warps in one order and in the other, one after the other, and real ones.
+/// Simulated devices with both orders of threads, one after the other, and real ones.
 pub(super) fn devices_in_both_orders() -> Vec<Gpu> {
     chosen_devices(|_| true)
 }
 
 /// The simulated ones whose numbers are chosen, and real ones.
 fn chosen_devices(chosen: impl Fn(usize) -> bool) -> Vec<Gpu> {
-    let simulated = |k: usize| match k {
-        0 | 2 => Gpu::open(DeviceKind::Sim, 32 << (k / 2)).unwrap(),
-        _ => Gpu::reversed_sim(32 << (k / 2)).unwrap(),
-    };
+    let simulated = |k: usize| Gpu::open(DeviceKind::Sim, k).unwrap();
     let mut all: Vec<Gpu> = (0..SIMULATED).filter(|k| chosen(*k)).map(simulated).collect();
     if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
         all.push(Gpu::open(DeviceKind::Cuda, 0).unwrap());
@@ -59,18 +56,11 @@ fn chosen_devices(chosen: impl Fn(usize) -> bool) -> Vec<Gpu> {
 }
 
 /// Simulated ones among these, which come first.
-pub(super) const SIMULATED: usize = if terrace_kernels::SIM { 4 } else { 0 };
+pub(super) const SIMULATED: usize = if terrace_kernels::SIM { 2 } else { 0 };
 
 /// One simulated device, where a test takes its time, and all real ones.
 pub(super) fn one_of_each() -> Vec<Gpu> {
     chosen_devices(|k| k == 0)
-}
-
-/// One simulated device after the other, where a test has many cases, and real ones always.
-pub(super) fn rotating_devices() -> Vec<Gpu> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
-    chosen_devices(|k| k == next)
 }
 
 /// Simulated device number `case`, where a loop counts its cases so that what it varies meets every device, and real ones always. All with

@@ -102,7 +102,7 @@ fn solved(
 fn a_narrow_preconditioner_with_fused_conversions_gives_the_same_bits() {
     // Entries beyond f16 make the levels scaled.
     for (problem, storage) in [("poisson7:9", "f32"), ("poisson7:9", "f16"), ("jumps:7", "f16")] {
-        let context = Context::new("sim:32").unwrap();
+        let context = Context::new("sim").unwrap();
         let mut config = Config::new();
         config.set_str("precision.matrix", storage).unwrap();
         config.set_str("precision.vector", "f32").unwrap();
@@ -121,7 +121,7 @@ fn a_narrow_preconditioner_with_fused_conversions_gives_the_same_bits() {
 
 #[test]
 fn an_iteration_is_replayed_for_any_x_with_one_synchronisation() {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     let system = System::new(gpu, "poisson7:9");
     let matrix = Arc::new(gallery::parse("poisson7:9").unwrap().into_matrix().unwrap());
@@ -181,7 +181,7 @@ fn an_iteration_is_replayed_for_any_x_with_one_synchronisation() {
 
 #[test]
 fn a_residual_and_its_norm_are_one_pass() {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     let system = System::new(gpu, "poisson7:9");
     let solve = |limit: usize| {
@@ -205,7 +205,7 @@ fn a_residual_and_its_norm_are_one_pass() {
 
 #[test]
 fn gmres_replays_one_graph_for_each_basis_size_and_synchronises_once_more_for_a_restart() {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     let system = System::new(gpu, "poisson7:9");
     let matrix = Arc::new(gallery::parse("poisson7:9").unwrap().into_matrix().unwrap());
@@ -263,7 +263,7 @@ impl Preconditioner<Gpu, f64> for Skewed {
 
 #[test]
 fn the_check_of_symmetry_comes_before_the_step() {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     let system = System::new(gpu, "poisson7:5");
     let solve = |limit: usize| {

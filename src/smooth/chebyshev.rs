@@ -224,7 +224,7 @@ mod tests {
         use crate::scalar::Sums;
 
         let host = Host::new(&Context::new("host:1").unwrap());
-        let context = Context::new("sim:32").unwrap();
+        let context = Context::new("sim").unwrap();
         let gpu = context.gpu().unwrap();
         let a = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix.into_shared();
         let n = a.view().scalar_rows();

@@ -165,7 +165,7 @@ mod tests {
         let cases = ["poisson7:9", "elasticity:4", "random_m_matrix:800"].into_iter().flat_map(|name| {
             [false, true].into_iter().map(move |updates| {
                 let (matrix, config) = (problem(name), Config::new());
-                let context = Context::new("sim:32").unwrap();
+                let context = Context::new("sim").unwrap();
                 let gpu = context.gpu().unwrap();
                 let before = gpu.memory().used;
                 let estimate = Solver::memory_estimate(&context, &matrix, &config, updates).unwrap();
@@ -193,7 +193,7 @@ mod tests {
                 if !preset.is_empty() {
                     config.load_preset(preset).unwrap();
                 }
-                let context = Context::new("sim:32").unwrap();
+                let context = Context::new("sim").unwrap();
                 let before = context.gpu().unwrap().memory().used;
                 let _solver = used(&context, &matrix, &config, true);
                 context.gpu().unwrap().memory().used - before

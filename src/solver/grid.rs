@@ -122,14 +122,14 @@ mod tests {
         {
             let host = solved("host:2", name, ASKED);
             assert!(host.0.contains(dims), "{}", host.0);
-            assert_eq!(solved("sim:32", name, ASKED), host, "{name}");
+            assert_eq!(solved("sim", name, ASKED), host, "{name}");
             assert!(host.1[0] <= 18 && host.1[2] == host.1[0], "{name}: {:?}", host.1);
         }
     }
 
     #[test]
     fn an_estimate_bounds_what_is_held_beside_the_rows() {
-        for (device, updates) in [("host:2", false), ("host:2", true), ("sim:32", false)] {
+        for (device, updates) in [("host:2", false), ("host:2", true), ("sim", false)] {
             let (context, mut config) = (Context::new(device).unwrap(), Config::new());
             config.set_str("amg.type", "structured").unwrap();
             let matrix = on(&context, "poisson7:22x20x19");

@@ -4,7 +4,7 @@ use super::skip::skipped;
 
 /// Device strings.
 pub fn devices() -> Vec<&'static str> {
-    let mut all = if terrace_kernels::SIM { vec!["sim:32", "sim:64"] } else { Vec::new() };
+    let mut all = if terrace_kernels::SIM { vec!["sim"] } else { Vec::new() };
     if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
         all.push("cuda:0");
     } else {
@@ -13,8 +13,8 @@ pub fn devices() -> Vec<&'static str> {
     all
 }
 
-/// One simulated device after the other, for the cases of a test that has many, and real ones always.
+/// For the cases of a test that has many: the simulated device with threads in one order and in the other, and real ones always.
 pub fn rotating_devices(case: usize) -> Vec<&'static str> {
-    let left_out = if case.is_multiple_of(2) { "sim:64" } else { "sim:32" };
-    devices().into_iter().filter(|device| *device != left_out).collect()
+    let in_order = |device| if device == "sim" { ["sim:0", "sim:1"][case % 2] } else { device };
+    devices().into_iter().map(in_order).collect()
 }

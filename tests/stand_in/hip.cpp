@@ -1,11 +1,10 @@
 // A stand-in for AMD's driver, so that the code that talks to it runs where there is no such GPU: device memory is host memory, and the kernels
-// are those of the simulation, with warps of 64 lanes. It is as strict as a driver is not: code objects must be for gfx942 (or bitcode) and have every kernel
+// are those of the simulation. It is as strict as a driver is not: code objects must be for gfx942 (or bitcode) and have every kernel
 // that is asked for, memory must be freed, streams and devices must be the right ones.
 //
 //   STAND_IN_DEVICES   number of devices, 1 unless given
 // It is linked with the static library of the simulated GPU.
 #define TERRACE_SIM
-#define TERRACE_WARP 64
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +18,15 @@
 #include <utility>
 #include <vector>
 
-namespace terrace_sim64 {
+namespace terrace_sim {
 #include "../../kernels/sim.h"
 }
-using namespace terrace_sim64;
+using namespace terrace_sim;
 
 extern "C" {
-const void *terrace_sim64_find(const char *name);
-void *terrace_sim64_create();
-int terrace_sim64_launch(void *room, const void *kernel, long long blocks, void **arguments, const unsigned char *sizes,
+const void *terrace_sim_find(const char *name);
+void *terrace_sim_create();
+int terrace_sim_launch(void *room, const void *kernel, long long blocks, void **arguments, const unsigned char *sizes,
                          std::size_t count, int reverse, char *message, std::size_t message_len);
 }
 
@@ -81,14 +80,14 @@ bool holds(unsigned long long address, std::size_t bytes) {
 
 int run(Launch &launch) {
     if (engine == nullptr) {
-        engine = terrace_sim64_create();
+        engine = terrace_sim_create();
     }
     std::vector<void *> arguments;
     for (auto &value : launch.values) {
         arguments.push_back(value.data());
     }
     char message[512] = "";
-    const int failed = terrace_sim64_launch(engine, launch.entry, launch.blocks, arguments.data(), launch.entry->sizes,
+    const int failed = terrace_sim_launch(engine, launch.entry, launch.blocks, arguments.data(), launch.entry->sizes,
                                          launch.entry->count, 0, message, sizeof message);
     if (failed != 0) {
         std::fprintf(stderr, "%s\n", message);
@@ -282,7 +281,7 @@ API hipModuleUnload(void *module) {
     return SUCCESS;
 }
 API hipModuleGetFunction(void **function, void *module, const char *name) {
-    const void *entry = terrace_sim64_find(name);
+    const void *entry = terrace_sim_find(name);
     const auto *loaded = static_cast<const Module *>(module);
     const std::string symbol = loaded->is_bitcode ? std::string(name) : std::string(1, '\0') + name + ".kd" + '\0';
     if (entry == nullptr || loaded->image.find(symbol) == std::string::npos) {

@@ -48,16 +48,11 @@ fn solve(device: &str, matrix: &Arc<Matrix>, options: Options) -> (Vec<f64>, Rep
     (x, solver.report())
 }
 
-/// One simulated device for each case, and real ones always.
-fn devices_for(case: usize) -> Vec<&'static str> {
-    if is_deep() { devices() } else { rotating_devices(case) }
-}
-
 /// A problem with options takes as many iterations as on the host, or one more or less.
 fn same_iterations(name: &str, options: Options) {
     let matrix = problem(name);
     let (_, expected) = solve("host:1", &matrix, options);
-    for device in devices_for(name.len() + options.len()) {
+    for device in rotating_devices(name.len() + options.len()) {
         let (x, report) = solve(device, &matrix, options);
         let (found, wanted) = (report.solves[0].iterations, expected.solves[0].iterations);
         assert!(found.abs_diff(wanted) <= 1, "{name} on {device} {options:?}: {found} iterations, host {wanted}");
@@ -133,7 +128,7 @@ fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
         let options: Options = Box::leak(Box::new(options));
         let matrix = problem("poisson5:16");
         let (_, expected) = solve("host:1", &matrix, options);
-        for device in devices_for(case) {
+        for device in rotating_devices(case) {
             let (_, report) = solve(device, &matrix, options);
             let (found, wanted) = (report.solves[0].iterations, expected.solves[0].iterations);
             assert!(found.abs_diff(wanted) <= 1, "{device} {options:?}: {found} iterations, host {wanted}");
@@ -156,7 +151,7 @@ fn methods_for_nonsymmetric_matrices_take_the_iterations_of_the_host_and_give_th
         let options: Options = Box::leak(Box::new(options));
         let matrix = problem("convection_diffusion:14");
         let (_, expected) = solve("host:1", &matrix, options);
-        for device in devices_for(case) {
+        for device in rotating_devices(case) {
             let mut solver = solver(device, &matrix, options);
             let n = matrix.rows();
             // Three at once, one after the other: from the second on iterations are repeated.

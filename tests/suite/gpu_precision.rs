@@ -68,10 +68,6 @@ fn whole_gallery(number: usize, precision: &str) {
     let mut failures = String::new();
     for device in devices() {
         for (i, (small, large, options)) in PROBLEMS.iter().enumerate() {
-            // Every third problem is simulated with the wider warps, the others with narrow ones: a simulation takes its time.
-            if device == "sim:64" && i % 3 != 0 || device == "sim:32" && i % 3 == 0 {
-                continue;
-            }
             if device != "cuda:0" && !(i + number).is_multiple_of(2) && !is_deep() {
                 continue;
             }

@@ -159,11 +159,6 @@ fn the_hierarchy_of_a_device_is_that_of_the_host() {
                     if !deep && device != "cuda:0" && !(k + c).is_multiple_of(3) {
                         continue;
                     }
-                    // Every third case is simulated with the wider warps, the others with narrow ones.
-                    let wide = (k + c) / 3 % 3 == 0;
-                    if device == "sim:64" && !wide || device == "sim:32" && wide {
-                        continue;
-                    }
                     let what = format!("{name} with {options:?} on {device}");
                     let host = levels("host:2", &matrix, options).unwrap();
                     same(&host, &levels(device, &matrix, options).unwrap(), &what);
@@ -206,7 +201,7 @@ fn scalar_rows_in_nodes_are_solved_and_updated_on_the_device() {
     let cases =
         [(ASCENDING, "chebyshev", "f64"), (DIAGONAL_FIRST, "l1_jacobi", "f64"), (ASCENDING, "chebyshev", "f16")];
     for (case, (order, smoother, storage)) in cases.into_iter().enumerate() {
-        for device in if is_deep() { devices() } else { rotating_devices(case) } {
+        for device in rotating_devices(case) {
             let context = Context::new(device).unwrap();
             let options = [("amg.setup", "device"), ("amg.smoother.type", smoother), ("precision.matrix", storage)];
             let on_device = Arc::new(in_scalars("elasticity:4", order).to_device(&context).unwrap());
@@ -248,7 +243,7 @@ fn a_cycle_on_nodes_is_the_same_after_updates_with_the_same_values() {
         ("rotated_anisotropic:92", TWO_LEVELS, "sell16"),
     ];
     for (case, (name, options, format)) in problems.into_iter().enumerate() {
-        for device in if is_deep() { devices() } else { rotating_devices(case) } {
+        for device in rotating_devices(case) {
             let context = Context::new(device).unwrap();
             let matrix = in_scalars(name, TURNED_PAIRS);
             let rows = matrix.rows();
@@ -335,7 +330,7 @@ fn real(folder: &Path, name: &str) -> Vec<(String, Arc<Matrix>)> {
 #[test]
 fn hierarchies_of_real_matrices_are_those_of_the_host() {
     let Some(folder) = real_matrices("hierarchies of real matrices on GPUs") else { return };
-    let devices: Vec<_> = devices().into_iter().filter(|device| *device != "sim:64").collect();
+    let devices: Vec<_> = devices().into_iter().collect();
     let all = std::fs::read_dir(&folder).unwrap().flatten();
     let mut names: Vec<String> =
         all.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".mtx.gz")?.to_string())).collect();
@@ -397,7 +392,7 @@ fn solve_and_update(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]
 
 #[test]
 fn an_update_renews_the_hierarchy_as_on_the_host() {
-    for device in devices().into_iter().filter(|device| *device != "sim:64") {
+    for device in devices() {
         for (k, components) in COMPONENTS.iter().enumerate() {
             let names = if k < 3 { &["poisson7:7", "jumps:6", "elasticity:3"][..] } else { &["poisson7:7"] };
             for (name, keep) in names.iter().map(|name| (name, "renew")).chain([(&"poisson7:7", "keep")]) {
@@ -440,7 +435,6 @@ fn a_matrix_in_device_memory_is_set_up_without_the_host() {
 
 #[test]
 fn the_host_waits_less_than_twelve_times_a_level() {
-    // The host waits as often whatever the width of warps.
     for device in rotating_devices(0) {
         let context = Context::new(device).unwrap();
         let matrix = problem(if device == "cuda:0" { "poisson7:64" } else { "poisson7:12" });

@@ -1,8 +1,7 @@
 //! The thread rule on GPUs: a matrix in device memory may be shared by threads that have contexts of their own, and several threads may have
 //! solvers of one context. One thread solves again and again, and so captures graphs, while others copy and destroy matrices of its context.
 
-use crate::common::devices::{devices, rotating_devices};
-use crate::common::skip::is_deep;
+use crate::common::devices::devices;
 use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -22,11 +21,6 @@ unsafe impl Send for Shared {}
 /// Lets a closure take the handle as a whole, which may be sent, and not the pointer in it.
 fn whole(shared: Shared) -> Shared {
     shared
-}
-
-/// Threads do not depend on the width of warps.
-fn gpus() -> Vec<&'static str> {
-    if is_deep() { devices() } else { rotating_devices(0) }
 }
 
 struct Problem {
@@ -68,7 +62,7 @@ fn copy_of(context: *mut terrace_context, matrix: *const terrace_matrix) -> Shar
 fn a_thread_solves_while_others_copy_and_destroy_matrices_of_its_context() {
     let Problem { matrix, b } = problem();
     let a = matrix.shared::<f64>().unwrap().view().to_owned_as::<f64>().unwrap();
-    for device in gpus() {
+    for device in devices() {
         let name = CString::new(device).unwrap();
         let (n, mut context, mut given) = (b.len() as i64, null_mut(), null_mut());
         let (i64s, i32s, f64s) = (TERRACE_I64, TERRACE_I32, TERRACE_F64);
@@ -124,7 +118,7 @@ fn a_thread_solves_while_others_copy_and_destroy_matrices_of_its_context() {
 fn several_threads_have_solvers_of_one_context() {
     let Problem { matrix, b } = problem();
     let matrix = Arc::new(matrix);
-    for device in gpus() {
+    for device in devices() {
         let context = Context::new(device).unwrap();
         let solve = |context: &Context| {
             let (mut solver, mut x) = (Solver::new(context, &Config::new()), vec![0.0; b.len()]);

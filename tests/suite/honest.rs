@@ -1,7 +1,6 @@
 //! Defaults that look at the matrix, and statuses that say what x is: divergence, stagnation, what f32 can reach.
 
 use crate::common::devices::{devices, rotating_devices};
-use crate::common::skip::is_deep;
 use std::sync::Arc;
 use terrace::sparse::Csr;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery, presets};
@@ -25,8 +24,7 @@ fn set_up(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> terra
 }
 
 fn all_devices() -> impl Iterator<Item = &'static str> {
-    // One of the simulated ones: nothing here depends on the width of warps.
-    std::iter::once("host:2").chain(if is_deep() { devices() } else { rotating_devices(1) })
+    std::iter::once("host:2").chain(devices())
 }
 
 /// |b - A x| / |b| for b = 1, in f64.

@@ -1,7 +1,6 @@
 //! Monitors, a matrix of the preconditioner, options as set-up used them, and configurations in JSON.
 
-use crate::common::devices::{devices, rotating_devices};
-use crate::common::skip::is_deep;
+use crate::common::devices::devices;
 use std::sync::{Arc, Mutex};
 use terrace::solver::Progress;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
@@ -11,8 +10,7 @@ fn problem(name: &str) -> Arc<Matrix> {
 }
 
 fn all_devices() -> impl Iterator<Item = &'static str> {
-    // One of the simulated ones: nothing here depends on the width of warps.
-    std::iter::once("host:2").chain(if is_deep() { devices() } else { rotating_devices(0) })
+    std::iter::once("host:2").chain(devices())
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Solvers that renumber the unknowns: callers see their own order everywhere.
 
-use crate::common::devices::{devices, rotating_devices};
-use crate::common::skip::is_deep;
+use crate::common::devices::devices;
 use std::sync::{Arc, Mutex};
 use terrace::matrix::Values;
 use terrace::report::Report;
@@ -9,8 +8,7 @@ use terrace::sparse::Csr;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 fn all_devices() -> Vec<&'static str> {
-    // One of the simulated ones: nothing here depends on the width of warps.
-    std::iter::once("host:2").chain(if is_deep() { devices() } else { rotating_devices(0) }).collect()
+    std::iter::once("host:2").chain(devices()).collect()
 }
 
 fn problem(name: &str) -> Arc<Matrix> {

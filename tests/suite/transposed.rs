@@ -1,7 +1,6 @@
 //! Products and solves with the transposed matrix, against a transpose that is made here.
 
-use crate::common::devices::{devices, rotating_devices};
-use crate::common::skip::is_deep;
+use crate::common::devices::devices;
 use crate::solver::relative_residual;
 use std::sync::Arc;
 use terrace::matrix::Values;
@@ -9,8 +8,7 @@ use terrace::sparse::Csr;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 fn all_devices() -> Vec<&'static str> {
-    // One of the simulated ones: nothing here depends on the width of warps.
-    std::iter::once("host:2").chain(if is_deep() { devices() } else { rotating_devices(1) }).collect()
+    std::iter::once("host:2").chain(devices()).collect()
 }
 
 /// Nonsymmetric, of 144 rows.

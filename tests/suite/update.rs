@@ -44,16 +44,6 @@ fn all_devices() -> Vec<&'static str> {
     std::iter::once("host:2").chain(devices()).collect()
 }
 
-/// What a device is tried with. Simulated GPUs take turns.
-fn for_device(device: &str, all: &[Options]) -> Vec<Options> {
-    let turn = |k: usize| match device {
-        "sim:32" => k.is_multiple_of(2),
-        "sim:64" => !k.is_multiple_of(2),
-        _ => true,
-    };
-    all.iter().enumerate().filter(|(k, _)| turn(*k)).map(|(_, options)| *options).collect()
-}
-
 /// Diffusion on a square, as strong along the two axes as these numbers say; the pattern is the same for all.
 fn square(along: [f64; 2]) -> Arc<Matrix> {
     let matrix = gallery::parse(&format!("poisson5:{N}")).unwrap().into_matrix().unwrap();
@@ -99,7 +89,7 @@ fn told(amg: &Amg) -> (i64, i64) {
 fn the_same_coarse_unknowns_make_a_plain_update() {
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in for_device(device, COMPONENTS) {
+        for options in COMPONENTS.iter().copied() {
             let what = format!("{options:?} on {device}");
             let matrix = square([1.0, 1e-2]);
             let mut plain = Amg::setup(&context, &matrix, &config(options)).unwrap();
@@ -124,7 +114,7 @@ fn the_same_coarse_unknowns_make_a_plain_update() {
 fn an_anisotropy_that_turns_makes_a_new_hierarchy() {
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in for_device(device, COMPONENTS) {
+        for options in COMPONENTS.iter().copied() {
             let what = format!("{options:?} on {device}");
             let matrix = square([1.0, 1e-2]);
             let mut amg = Amg::setup(&context, &matrix, &with_recheck(options)).unwrap();
@@ -177,7 +167,7 @@ fn levels_below_the_first_that_differs_are_set_up_anew() {
     ];
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in for_device(device, UNTRUNCATED) {
+        for options in UNTRUNCATED.iter().copied() {
             let mut between = 0;
             for y in [0.7, 0.5, 0.3] {
                 let what = format!("{y}, {options:?} on {device}");

@@ -25,7 +25,7 @@ fn driver(name: &str, source: &Path, libraries: &[String]) -> PathBuf {
 fn stand_in() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let kernels = terrace_kernels::sim::FOLDER.expect("tests have the simulated GPU");
-    let libraries = [format!("-L{kernels}"), "-lterrace_sim64".to_string()];
+    let libraries = [format!("-L{kernels}"), "-lterrace_sim".to_string()];
     FOLDER.get_or_init(|| driver("stand-in", &root().join("tests/stand_in/hip.cpp"), &libraries))
 }
 
@@ -63,7 +63,7 @@ fn built() -> bool {
 }
 
 #[test]
-fn solves_are_those_of_the_simulation_with_warps_of_64_lanes() {
+fn solves_are_those_of_the_simulation() {
     if !built() {
         return;
     }
@@ -78,7 +78,7 @@ fn solves_are_those_of_the_simulation_with_warps_of_64_lanes() {
             assert!(line.contains(" converged"), "{device}: {text}");
             line.to_string()
         };
-        let expected = solve("sim:64");
+        let expected = solve("sim");
         assert_eq!(solve("hip"), expected);
         assert_eq!(solve("hip:1"), expected);
     }

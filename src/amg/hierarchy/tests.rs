@@ -7,7 +7,6 @@ use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::Values;
 use crate::preconditioner::Amg;
-use crate::skip::is_deep;
 
 fn config(options: &[(&str, &str)]) -> Config {
     let mut config = Config::new();
@@ -154,7 +153,7 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
     let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
     let first = first.as_slice().to_vec();
     let config = config(options);
-    let context = Context::new(["sim:32", "sim:64"][n % 2]).ok();
+    let context = Context::new(["sim:0", "sim:1"][n % 2]).ok();
     let host_builder = builder(&host_context, &config, &matrix);
     let (mut kept, mut kept_on_device) = (None, None);
     let mut renewals = Vec::new();
@@ -216,31 +215,28 @@ fn an_update_for_whose_places_there_is_no_room_works_without_them() {
         amg.apply(&vec![1.0; matrix.rows()], &mut x).unwrap();
         x
     };
-    // Memory does not depend on the width of warps.
-    for device in ["sim:32", "sim:64"].into_iter().take(if is_deep() { 2 } else { 1 }) {
-        let Ok(context) = Context::new(device) else { return };
-        let gpu = context.gpu().unwrap();
+    let Ok(context) = Context::new("sim") else { return };
+    let gpu = context.gpu().unwrap();
+    let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
+    let held = |amg: &Amg| amg.report().bytes;
+    let before = held(&amg);
+    gpu.reset_peak();
+    amg.update().unwrap();
+    assert!(held(&amg) > before, "places are counted");
+    let (wanted, peak) = (apply(&mut amg), gpu.memory().peak);
+    drop(amg);
+    let mut worked = 0;
+    for percent in (70..100).rev().step_by(5) {
+        gpu.set_memory_limit(None);
         let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
-        let held = |amg: &Amg| amg.report().bytes;
-        let before = held(&amg);
-        gpu.reset_peak();
-        amg.update().unwrap();
-        assert!(held(&amg) > before, "places are counted");
-        let (wanted, peak) = (apply(&mut amg), gpu.memory().peak);
-        drop(amg);
-        let mut worked = 0;
-        for percent in (70..100).rev().step_by(5) {
-            gpu.set_memory_limit(None);
-            let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
-            gpu.set_memory_limit(Some(peak * percent / 100));
-            match amg.update().and_then(|()| amg.update()) {
-                Ok(()) => worked += 1,
-                Err(error) => assert_eq!(error.status, Status::OutOfMemory),
-            }
-            assert_eq!(apply(&mut amg), wanted, "{percent} % on {device}");
+        gpu.set_memory_limit(Some(peak * percent / 100));
+        match amg.update().and_then(|()| amg.update()) {
+            Ok(()) => worked += 1,
+            Err(error) => assert_eq!(error.status, Status::OutOfMemory),
         }
-        assert!(worked > 0, "without places there is room");
+        assert_eq!(apply(&mut amg), wanted, "{percent} %");
     }
+    assert!(worked > 0, "without places there is room");
 }
 
 #[test]
@@ -254,7 +250,7 @@ fn an_update_that_has_no_room_to_set_up_anew_leaves_the_hierarchy() {
         amg.apply(&vec![1.0; matrix.rows()], &mut x).unwrap();
         x
     };
-    let Ok(context) = Context::new("sim:32") else { return };
+    let Ok(context) = Context::new("sim") else { return };
     let gpu = context.gpu().unwrap();
     let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
     let (before, used) = (apply(&mut amg), gpu.memory().used);

@@ -144,7 +144,7 @@ fn values_in_device_memory_give_the_matrix_and_the_solution_of_those_on_the_host
 
 #[test]
 fn single_precision_and_products_stay_in_device_memory() {
-    let context = TestContext::on(c"sim:64");
+    let context = TestContext::on(c"sim:1");
     let gpu = context.gpu();
     let given = Given::new("poisson7:9x4x3", [9, 4, 3]);
     let single: Vec<f32> = given.values(false, 1.0).iter().map(|v| *v as f32).collect();

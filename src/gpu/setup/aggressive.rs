@@ -51,7 +51,7 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{devices, irregular, problems, splittings, upload};
     use super::*;
     use crate::host::{aggressive, strength};
 
@@ -62,7 +62,7 @@ mod tests {
             for first in splittings(&s) {
                 let wanted = aggressive::thin(&s, &first, 3).unwrap();
                 let flags: Vec<u8> = first.iter().map(|c| u8::from(*c)).collect();
-                for gpu in rotating_devices() {
+                for gpu in devices() {
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let stays = gpu.fetch(&thin(&gpu, &upload(&gpu, &s), &splitting, 3).unwrap()).unwrap();
                     assert_eq!(stays.iter().map(|s| *s == 1).collect::<Vec<_>>(), wanted, "{name}");

@@ -41,7 +41,7 @@ impl DiluPivots for Gpu {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{narrow, problems, rotating_devices};
+    use super::super::tests::{devices, narrow, problems};
     use super::super::{DeviceCsr, irregular};
     use super::*;
     use crate::host::dilu;
@@ -49,7 +49,7 @@ mod tests {
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let wanted = dilu::pivots(&a.view()).unwrap();
-        for gpu in rotating_devices() {
+        for gpu in devices() {
             let found = gpu.dilu_pivots(&DeviceCsr::upload(&gpu, &a.view()).unwrap().into()).unwrap();
             assert_eq!(gpu.fetch(&found.inverse).unwrap(), wanted.inverse, "{name}");
             assert_eq!(gpu.fetch(&found.lost).unwrap(), wanted.lost, "{name}");

@@ -58,7 +58,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for Direct {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::host::{direct, strength};
     use crate::sparse::Csr;
@@ -74,7 +74,7 @@ mod tests {
                 let all = Truncation::new(0, 0.0);
                 let structure = wanted.clone().into_shared().structure;
                 let kept = direct::interpolate(&view, &s, &coarse, all, Some(&*structure)).unwrap();
-                for gpu in rotating_devices() {
+                for gpu in devices() {
                     let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let p = interpolate(&gpu, &on_device, &graph, &splitting, cut, None).unwrap();

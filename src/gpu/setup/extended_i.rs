@@ -372,7 +372,7 @@ fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
@@ -405,7 +405,7 @@ mod tests {
                 *case += 1;
                 let workers = WORKERS[*case % WORKERS.len()];
                 let what = format!("{name}, {max_entries} {factor} {workers:?}");
-                for gpu in rotating_devices() {
+                for gpu in devices() {
                     let graph = upload(&gpu, s);
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let device_copy = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
@@ -473,7 +473,7 @@ mod tests {
         }
     }
 
-    /// Interpolation and its numeric phase on devices of both widths.
+    /// Interpolation and its numeric phase on devices.
     fn check_both<T: Scalar>(a: &Csr<T>, s: &Graph, coarse: &[bool], formula: Formula, cut: Truncation) {
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         let wanted = extended_i::by_formula(formula, &a.view(), s, coarse, None, cut, None).unwrap();

@@ -359,7 +359,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
 #[cfg(test)]
 mod tests {
     use super::super::extended_i::interpolate;
-    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::backend::parameters::Truncation;
     use crate::gpu::tests::{devices, one_of_each};
@@ -388,7 +388,7 @@ mod tests {
                 changed(a, |_, _| T::ZERO),
                 a.clone(),
             ];
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let graph = upload(&gpu, s);
                 let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                 let device_copy = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();

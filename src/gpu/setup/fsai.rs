@@ -368,7 +368,7 @@ fn adaptive_factor<T: Scalar>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, narrow, problems, rotating_devices};
+    use super::super::tests::{devices, irregular, narrow, problems};
     use super::*;
     use crate::backend::fsai::{Fsai, Pattern};
     use crate::backend::setup::Setup;
@@ -387,7 +387,7 @@ mod tests {
             let workspace = [WORKSPACE, 0][(k / 2 + a.columns.len()) % 2];
             let adaptive = Adaptive { steps, entries, tolerance };
             let (wanted, breakdowns) = fsai::adaptive_factor(&a.view(), &adaptive).unwrap();
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
                 let factor = adaptive_factor(&gpu, &on_device, &adaptive, workspace).unwrap();
                 assert_eq!(factor.g.fetch(&gpu).unwrap(), wanted, "{name} {adaptive:?} {workspace}");
@@ -403,7 +403,7 @@ mod tests {
             let wanted = Static { power, pre_filter };
             let fsai = Fsai { pattern: Pattern::Static(wanted), post_filter };
             let expected = host().factor(&on_host, &fsai).unwrap();
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap().into();
                 let found = gpu.factor(&on_device, &fsai).unwrap();
                 let g = found.g.fetch(&gpu).unwrap();
@@ -428,7 +428,7 @@ mod tests {
         for power in [1, 2] {
             let pattern = host.static_pattern(&on_host, &Static { power, pre_filter: 0.1 }).unwrap();
             let expected = host.pair_on_pattern(&on_host, &transposed, &pattern).unwrap();
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let [a, transposed] =
                     [&on_host, &transposed].map(|m| GpuMatrix::from(DeviceCsr::upload(&gpu, &m.view()).unwrap()));
                 let pattern = gpu.static_pattern(&a, &Static { power, pre_filter: 0.1 }).unwrap();
@@ -461,7 +461,7 @@ mod tests {
             let workspace = [WORKSPACE, 0][(k + a.block.rows + size_of::<T>() / 8) % 2];
             let adaptive = Adaptive { steps, entries, tolerance };
             let (wanted, breakdowns) = fsai::adaptive_factor(&a.view(), &adaptive).unwrap();
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
                 let factor = blocks::adaptive_factor(&gpu, &on_device, &adaptive, workspace).unwrap();
                 assert_eq!(factor.g.fetch(&gpu).unwrap(), wanted, "{name} {adaptive:?} {workspace}");
@@ -488,7 +488,7 @@ mod tests {
         let (_, a) = problems().remove(1);
         let adaptive = Adaptive { steps: 40, entries: 1, tolerance: 0.0 };
         let wanted = fsai::adaptive_factor(&a.view(), &adaptive).unwrap().0;
-        for gpu in rotating_devices() {
+        for gpu in devices() {
             let on_device = GpuMatrix::from(DeviceCsr::upload(&gpu, &a.view()).unwrap());
             gpu.set_memory_limit(Some(gpu.memory().used + (1 << 20)));
             let short = adaptive_factor(&gpu, &on_device, &adaptive, WORKSPACE).err().unwrap();

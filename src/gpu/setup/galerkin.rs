@@ -231,7 +231,7 @@ fn right_of<'a, T: Number>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ascending, problems, random, rotating_devices};
+    use super::super::tests::{ascending, problems, random};
     use super::super::transpose::transpose;
     use super::*;
     use crate::gpu::tests::{devices, one_of_each};
@@ -349,7 +349,7 @@ mod tests {
             (60, 700, 9, true),
             (60, 900, 30, false),
         ] {
-            for gpu in rotating_devices() {
+            for gpu in devices() {
                 let (a, p) = (random(90, 90, longest, Block::SCALAR, 1), random(90, coarse, of_p, Block::SCALAR, 2));
                 let what = format!("rows of {longest}, {coarse} coarse unknowns");
                 let symbolic = same_as_the_host(&gpu, &a, &p, &what);

@@ -451,7 +451,7 @@ mod tests {
         for gpu in devices() {
             stencils::<f64>().iter().for_each(|a| check(&gpu, a));
         }
-        for gpu in crate::gpu::tests::rotating_devices() {
+        for gpu in crate::gpu::tests::devices() {
             stencils::<f32>().iter().for_each(|a| check(&gpu, a));
         }
     }
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn scaled_and_stored_stencils_are_those_of_the_host() {
         let host = host();
-        for gpu in crate::gpu::tests::rotating_devices() {
+        for gpu in crate::gpu::tests::devices() {
             for a in stencils::<f64>() {
                 let on_device = GpuMatrix::Stencil(DeviceStencil::upload(&gpu, &a).unwrap());
                 let in_host = crate::host::HostMatrix::Stencil(a.clone());

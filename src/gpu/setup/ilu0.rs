@@ -60,14 +60,14 @@ impl Ilu0 for Gpu {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::tests::rotating_devices;
+    use crate::gpu::tests::devices;
     use crate::host::stencil::ilu0;
     use crate::sparse::{Grid, SharedStencil, Stencil};
 
     fn check<T: Scalar>(a: &SharedStencil<f64>) {
         let a = a.cast::<T>().unwrap();
         let (wanted, pivots) = ilu0::factors(&a).unwrap();
-        for gpu in rotating_devices() {
+        for gpu in devices() {
             let on_device = GpuMatrix::Stencil(DeviceStencil::upload(&gpu, &a).unwrap());
             let (found, inverse) = gpu.ilu0(&on_device).unwrap();
             let found = found.on_grid().unwrap().fetch(&gpu).unwrap();

@@ -95,7 +95,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::host::{mm_ext, strength};
     use crate::skip::is_deep;
@@ -116,7 +116,7 @@ mod tests {
                 let wanted = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, None).unwrap();
                 let structure = wanted.clone().into_shared().structure;
                 let kept = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, Some(&*structure)).unwrap();
-                for gpu in rotating_devices() {
+                for gpu in devices() {
                     let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let make = |pattern: Option<&DevicePattern>| {

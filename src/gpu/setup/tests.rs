@@ -4,8 +4,7 @@
 use super::*;
 use crate::gallery;
 use crate::gpu::Gpu;
-use crate::gpu::tests::devices;
-pub(super) use crate::gpu::tests::rotating_devices;
+pub(super) use crate::gpu::tests::devices;
 use crate::hash::hash;
 use crate::host::pmis::split as pmis_on_host;
 use crate::sparse::{Block, Csr, Graph};

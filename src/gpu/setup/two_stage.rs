@@ -175,7 +175,7 @@ fn positions<T: Scalar>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
+    use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::super::{extended_i, mm_ext};
     use super::*;
     use crate::host::{self, aggressive, strength};
@@ -210,7 +210,7 @@ mod tests {
                 })
                 .unwrap()
                 .0;
-                for gpu in rotating_devices() {
+                for gpu in devices() {
                     let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = |of: &[bool]| Splitting::new(&gpu, &gpu.upload(&flags(of)).unwrap()).unwrap();
                     let (first, second) = (splitting(&first), splitting(&second));

@@ -1,4 +1,4 @@
-//! The functions of `kernels/sim.cpp`, which is compiled once for each width of a warp.
+//! The functions of `kernels/sim.cpp`.
 
 use crate::error::{Result, fail};
 use crate::gpu::runtime::{Arguments, Kernel, MAX_ARGUMENTS};
@@ -62,12 +62,9 @@ impl Launch {
 }
 
 impl Engine {
-    /// Warps of 32 or 64 lanes; `reverse` reverses the order of blocks, warps and lanes.
-    pub fn new(warp: usize, reverse: bool) -> Result<Engine> {
-        if ![32, 64].contains(&warp) {
-            return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}");
-        }
-        let Some(functions) = terrace_kernels::sim::functions(warp) else {
+    /// `reverse` reverses the order of blocks, warps and lanes.
+    pub fn new(reverse: bool) -> Result<Engine> {
+        let Some(functions) = terrace_kernels::sim::functions() else {
             return fail!(
                 Device,
                 "this build has no simulated GPU: it is for tests, which build it with the feature \"sim\""

@@ -94,7 +94,7 @@ fn products_with_multivectors_are_those_of_the_host() {
     for gpu in devices() {
         every_format::<f64, f64>(&gpu);
     }
-    for gpu in rotating_devices() {
+    for gpu in devices() {
         every_format::<f32, f32>(&gpu);
         every_format::<f64, f16>(&gpu);
         every_format::<f32, bf16>(&gpu);

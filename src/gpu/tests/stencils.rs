@@ -89,7 +89,7 @@ fn products_with_stencils_are_those_of_the_host() {
         product::<S, bf16, bf16>(gpu, &a);
     }
     for block in [1, 2, 3, 4] {
-        for gpu in rotating_devices() {
+        for gpu in devices() {
             every_vector::<f64>(&gpu, block);
             every_vector::<f32>(&gpu, block);
             every_vector::<f16>(&gpu, block);
@@ -132,7 +132,7 @@ fn transfers_between_grids_are_those_of_the_host() {
     }
     let grids = Coarsened::new(Grid::new([7, 6, 5]), [true; 3]);
     let pattern = Arc::new(TransferPattern::new(grids, 1, -1));
-    for gpu in rotating_devices() {
+    for gpu in devices() {
         transfer::<f32, f64, f32>(&gpu, &pattern);
         transfer::<bf16, f32, f64>(&gpu, &pattern);
         transfer::<f32, f32, f64>(&gpu, &pattern);
@@ -219,7 +219,7 @@ fn sweeps_on_stencils_are_those_of_the_host() {
             sweeps::<f32, f32>(&gpu, &stencil([6, 3, 3], [false; 3], block, &ALL), whole, true);
         }
     }
-    for gpu in rotating_devices() {
+    for gpu in devices() {
         // Strips of the device are shorter than those of the host.
         sweeps::<f64, f64>(&gpu, &stencil([1100, 2, 1], [false; 3], 1, &SEVEN), true, false);
         sweeps::<f16, f32>(&gpu, &stencil([2100, 2, 1], [false; 3], 1, &SEVEN), true, true);
@@ -258,7 +258,7 @@ fn lines<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, axis: usize) {
 
 #[test]
 fn line_relaxation_is_that_of_the_host() {
-    for gpu in rotating_devices() {
+    for gpu in devices() {
         for axis in 0..3 {
             for dims in [[1, 1, 1], [16, 5, 4], [3, 17, 6]] {
                 lines::<f64, f64>(&gpu, &stencil(dims, [false; 3], 1, &ALL), axis);
@@ -275,7 +275,7 @@ fn line_relaxation_is_that_of_the_host() {
 
 #[test]
 fn profiles_count_of_a_matrix_what_the_sweep_over_a_colour_reads() {
-    for gpu in rotating_devices() {
+    for gpu in devices() {
         let a = stencil::<f64>([16, 6, 4], [false; 3], 1, &ALL);
         let (n, bytes) = (a.pattern.scalar_rows(), 8 * a.pattern.scalar_rows() as u64);
         let coloured = ColouredStencil { inverse: vec![0.125; n], matrix: a, lines: None, shared: false };

@@ -71,7 +71,7 @@ fn host_ratio(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
 
 /// Estimate over the most that set-up took on a simulated GPU.
 fn device_ratio(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     let before = gpu.memory().used;
     let estimate = estimate(&context, matrix, config, rows);
@@ -172,7 +172,7 @@ fn an_estimate_on_a_device_is_not_below_where_rows_are_unlike() {
 fn what_is_set_up_whole_takes_what_was_estimated() {
     let narrow = [("precision.matrix", "f16"), ("precision.vector", "f32"), ("amg.coarsening.type", "pmis")];
     let auto = [("precision", "auto")];
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     for (name, options) in [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow), ("poisson7:9", &auto)]
     {
         let on_device = Arc::new(named(name).to_device(&context).unwrap());
@@ -218,7 +218,7 @@ fn pieces_tell_what_the_whole_takes() {
 /// They depend on the number of rows, and decide what is held.
 #[test]
 fn a_sample_has_the_formats_of_the_matrix() {
-    let (matrix, context) = (named("poisson5:100"), Context::new("sim:32").unwrap());
+    let (matrix, context) = (named("poisson5:100"), Context::new("sim").unwrap());
     let sample = sample_of(&matrix, matrix.rows() / 8);
     let config = config(&[("amg.max_levels", "2"), ("amg.coarsest.solver", "sweeps"), ("amg.smoother.type", "jacobi")]);
     let format = |context: &Context, matrix: &Arc<Matrix>| {
@@ -293,7 +293,7 @@ fn a_vector_that_vanishes_on_the_sample_is_replaced() {
 #[test]
 fn a_matrix_that_set_up_refuses_is_refused_alike() {
     let mut devices = vec!["host:1"];
-    devices.extend(["sim:32"]);
+    devices.extend(["sim"]);
     for device in devices {
         let context = Context::new(device).unwrap();
         for (rows, cols) in [(3, 5), (5, 3), (0, 5), (5, 0), (0, 0)] {
@@ -317,7 +317,7 @@ fn a_matrix_that_set_up_refuses_is_refused_alike() {
 
 #[test]
 fn a_limit_does_not_keep_from_telling_what_is_needed() {
-    let context = Context::new("sim:32").unwrap();
+    let context = Context::new("sim").unwrap();
     let gpu = context.gpu().unwrap();
     for (matrix, rows) in [(named("poisson7:7"), DEVICE_ROWS), (named("poisson5:40"), 400)] {
         let config = config(&[]);
