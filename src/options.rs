@@ -17,7 +17,8 @@ const fn auto_choice(names: &'static [&'static str]) -> Kind {
 
 /// Values of an option that only the host honours: what the registry of smoothers has for the host alone.
 const fn host_only(key: &str) -> &'static [&'static str] {
-    if is(key, "amg.smoother.type") { &components::HOST_ONLY_SMOOTHERS } else { &[] }
+    let names_smoother = is(key, "amg.smoother.type") || is(key, "amg.smoother.coarse_type");
+    if names_smoother { &components::HOST_ONLY_SMOOTHERS } else { &[] }
 }
 
 /// Whether two texts are the same.
@@ -176,8 +177,14 @@ rows! {
         "smoothed, energy: the smallest blocks of each row of a prolongator are dropped as long as this share of the norm of the row stays, and the other blocks are corrected so that the row does the same to the near-null space as before. 1 keeps all. Rows of more than 512 blocks, and those that would lose a vector of the near-null space, keep theirs.",
         "Off: energy has fewer entries and takes fewer iterations than a filtered smoothed prolongator.";
     "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
-        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where no component is set and auto has chosen mis2 for a scalar matrix, or the matrix has blocks and solver.type is auto, cg or fcg; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it. ilu0, on structured grids with one unknown in each cell: an incomplete factorisation in the pattern of the stencil, by colours. line, on structured grids: the unknowns of a line of cells along amg.smoother.line.axis are solved for together, and lines that are not coupled have a colour.",
+        "Smoother of every level, or of the first amg.smoother.levels. auto: chebyshev where a near-null space or coordinates were given, and where no component is set and auto has chosen mis2 for a scalar matrix, or the matrix has blocks and solver.type is auto, cg or fcg; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it. ilu0, on structured grids with one unknown in each cell: an incomplete factorisation in the pattern of the stencil, by colours. line, on structured grids: the unknowns of a line of cells along amg.smoother.line.axis are solved for together, and lines that are not coupled have a colour.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
+    "amg.smoother.levels", Kind::Int { min: 1, max: 64 }, "64", "SetSmoothNumLevels", "-",
+        "Levels from the finest on that have the smoother amg.smoother.type. Those below have amg.smoother.coarse_type.",
+        "All: a smoother that a matrix needs is mostly needed by its coarse matrices, too. A dear one such as fsai may pay on the finest levels alone.";
+    "amg.smoother.coarse_type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType beside SetSmoothType", "-",
+        "Smoother of the levels below the first amg.smoother.levels, and of a coarsest level that is solved by sweeps (amg.coarsest.solver). auto: gauss_seidel on structured grids, chebyshev where a near-null space or coordinates were given, l1_jacobi elsewhere. Not line.",
+        "What amg.smoother.type is by default, without a look at the matrix.";
     "amg.ranks.gathered_rows", Kind::Int { min: 0, max: 2_147_483_647 }, "4096", "-", "-",
         "Over ranks: levels of up to so many rows are computed and held by every rank as a whole. On larger ones each rank computes strong couplings, coarse unknowns, interpolation, restriction and coarse matrix for its rows, with pmis and extended_i or mis2 and smoothed, the smoothers l1_jacobi, jacobi and chebyshev, and levels in f64 or f32; with anything else every rank computes the whole hierarchy. Results do not depend on it.",
         "Messages take longer than the work on so few rows.";

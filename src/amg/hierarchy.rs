@@ -116,15 +116,16 @@ impl Builder<'_> {
     /// Why a hierarchy with these options cannot be computed on a set-up backend, if so.
     pub fn objection<S: SetupFor<B>, B: Backend>(&self) -> Option<String> {
         let missing = |key: &str, name: &str| Some(format!("{key} \"{name}\" is computed on the host alone"));
-        let (coarsening, interpolation, smoother) = (self.coarsening(), self.interpolation(), self.smoother());
+        let (coarsening, interpolation) = (self.coarsening(), self.interpolation());
         if S::coarsening::<f64>(coarsening.name).is_none() {
             return missing("amg.coarsening.type", coarsening.name);
         }
         if S::interpolation::<f64>(interpolation.name).is_none() {
             return missing("amg.interpolation.type", interpolation.name);
         }
-        if !<S as SmootherComponents<B>>::has_smoother(smoother.name) {
-            return missing("amg.smoother.type", smoother.name);
+        let lacks = |smoother: &SmootherInfo| !<S as SmootherComponents<B>>::has_smoother(smoother.name);
+        if let Some((key, smoother)) = self.smoothers().into_iter().find(|(_, smoother)| lacks(smoother)) {
+            return missing(key, smoother.name);
         }
         if coarsening.is_structured && self.config.text("precision.rounding") == "row_sums" {
             return missing("precision.rounding", "row_sums").map(|reason| reason + " on structured grids");
@@ -210,10 +211,12 @@ impl Builder<'_> {
             if (0..count).any(|i| plan.is_scaled(i)) {
                 phases.time("scaling", || self.take_unit(setup, levels))?;
             }
-            if self.smoother().uses_eigenvalue {
-                let storing = Storing::new(self, setup, to, &plan);
-                let mut scaled = levels[..count - 1].iter().enumerate().filter(|(i, _)| plan.is_scaled(*i));
-                phases.time("smoother", || scaled.try_for_each(|(_, level)| level.estimate_eigenvalue(&storing)))?;
+            let storing = Storing::new(self, setup, to, &plan);
+            let is_estimated = |i: usize| plan.is_scaled(i) && self.smoother_of(i).uses_eigenvalue;
+            let estimated: Vec<usize> = (0..count - 1).filter(|i| is_estimated(*i)).collect();
+            if !estimated.is_empty() {
+                let mut each = estimated.iter().map(|i| &levels[*i]);
+                phases.time("smoother", || each.try_for_each(|level| level.estimate_eigenvalue(&storing)))?;
             }
             phases.time("scaling", || self.scale(setup, levels, &plan))?;
             phases.time("place", || self.choose_formats(setup, levels, &plan))?;
@@ -254,14 +257,45 @@ impl Builder<'_> {
         self.coarsening().is_structured
     }
 
-    /// Properties of the smoother.
-    pub(crate) fn smoother(&self) -> &'static SmootherInfo {
-        let default = match self.near_null_space.is_some() {
+    /// The smoother where the options name none.
+    fn default_smoother(&self) -> &'static str {
+        match self.near_null_space.is_some() {
             _ if self.is_structured() => "gauss_seidel",
             true => "chebyshev",
             false => "l1_jacobi",
-        };
-        components::smoother_info(self.config.choice("amg.smoother.type").as_deref().unwrap_or(default))
+        }
+    }
+
+    /// Properties of the smoother of the finest level.
+    pub(crate) fn smoother(&self) -> &'static SmootherInfo {
+        let named = self.config.choice("amg.smoother.type");
+        components::smoother_info(named.as_deref().unwrap_or(self.default_smoother()))
+    }
+
+    /// Properties of the smoother of the levels below the first `amg.smoother.levels`.
+    pub(crate) fn coarse_smoother(&self) -> &'static SmootherInfo {
+        let named = self.config.choice("amg.smoother.coarse_type");
+        components::smoother_info(named.as_deref().unwrap_or(self.default_smoother()))
+    }
+
+    /// Properties of the smoother of a level.
+    pub(crate) fn smoother_of(&self, level: usize) -> &'static SmootherInfo {
+        let is_fine = level < self.config.int("amg.smoother.levels");
+        if is_fine { self.smoother() } else { self.coarse_smoother() }
+    }
+
+    /// The smoothers that levels may have, with the options that name them.
+    fn smoothers(&self) -> Vec<(&'static str, &'static SmootherInfo)> {
+        let mut all = vec![("amg.smoother.type", self.smoother())];
+        if self.config.int("amg.smoother.levels") < self.config.int("amg.max_levels") {
+            all.push(("amg.smoother.coarse_type", self.coarse_smoother()));
+        }
+        all
+    }
+
+    /// Whether a level has a smoother with l1 diagonals.
+    fn uses_l1_diagonal(&self) -> bool {
+        self.smoothers().iter().any(|(_, smoother)| smoother.uses_l1_diagonal)
     }
 
     /// Whether the caller named the function of each unknown, and there are several.

@@ -74,6 +74,7 @@ impl Inverse {
             "amg.strength.type" => builder.coarsening().strength.to_string(),
             "amg.interpolation.type" => builder.coarsening().interpolation.to_string(),
             "amg.smoother.type" => builder.smoother().name.to_string(),
+            "amg.smoother.coarse_type" => builder.coarse_smoother().name.to_string(),
             _ => value,
         })
     }

@@ -134,6 +134,7 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
         && effective.int("amg.near_null_space.steps") == 0
         && [("pmis", "extended_i"), ("mis2", "smoothed")].contains(&(&*coarsening, &*interpolation))
         && ["l1_jacobi", "jacobi", "chebyshev"].contains(&&*smoother)
+        && !effective.has_set("amg.smoother.levels")
         && !plan.is_undecided()
         && !(0..levels).any(|level| plan.is_scaled(level));
     Ok(can_be.then_some(effective))
@@ -228,10 +229,11 @@ pub(super) fn effective(
         context.log(LogLevel::Debug, || why.clone());
         choice = why;
     }
-    if config.text("amg.smoother.type") == ANY_GAUSS_SEIDEL {
-        let coloured = context.gpu().is_some() || structured;
-        let name = if coloured { "gauss_seidel" } else { "l1_gauss_seidel" };
-        effective.set_str("amg.smoother.type", name)?;
+    for key in ["amg.smoother.type", "amg.smoother.coarse_type"] {
+        if config.text(key) == ANY_GAUSS_SEIDEL {
+            let coloured = context.gpu().is_some() || structured;
+            effective.set_str(key, if coloured { "gauss_seidel" } else { "l1_gauss_seidel" })?;
+        }
     }
     if config.text("precision.preset") == "default" {
         let narrow = in_solver

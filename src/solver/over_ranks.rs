@@ -124,10 +124,11 @@ impl Solver {
         if config.has_set(diagonal) && config.text(diagonal) == "block" {
             return unavailable("amg.smoother.diagonal \"block\"", "use \"point\", which is the default over ranks");
         }
-        let smoother = config.text("amg.smoother.type");
-        if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
-            let instead = format!("use \"{instead}\"");
-            return unavailable(&format!("amg.smoother.type \"{name}\""), &instead);
+        for key in ["amg.smoother.type", "amg.smoother.coarse_type"] {
+            let smoother = config.text(key);
+            if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
+                return unavailable(&format!("{key} \"{name}\""), &format!("use \"{instead}\""));
+            }
         }
         matrix.recheck_values(&self.context)
     }

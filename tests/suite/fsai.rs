@@ -112,6 +112,69 @@ fn smoothers_of_block_levels_take_as_many_iterations_on_gpus_as_on_the_host() {
     }
 }
 
+/// The smoother of each level of a solver.
+fn smoothers(solver: &Solver) -> Vec<String> {
+    solver.report().levels.into_iter().map(|level| level.smoother).collect()
+}
+
+#[test]
+fn the_finest_levels_have_a_smoother_of_their_own() {
+    let matrix = problem("lognormal:12");
+    let common: Options<'_> = &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.smoother.type", "fsai"),
+        ("amg.coarsest.max_rows", "20"),
+        ("amg.coarsest.solver", "sweeps"),
+        ("amg.coarsest.sweeps", "8"),
+    ];
+    let on_all = smoothers(&set_up("host:2", &matrix, common));
+    assert!(on_all.len() > 2 && on_all.iter().all(|name| name == "fsai"), "{on_all:?}");
+    let cases: [Options<'_>; 3] = [
+        &[("amg.smoother.levels", "1")],
+        &[("amg.smoother.levels", "2"), ("amg.smoother.coarse_type", "chebyshev")],
+        &[("amg.smoother.levels", "1"), ("precision.matrix", "f16"), ("precision.smoother", "f16")],
+    ];
+    for (case, options) in cases.into_iter().enumerate() {
+        let below = if case == 1 { "chebyshev" } else { "l1_jacobi" };
+        let fine = if case == 1 { 2 } else { 1 };
+        let options = [common, options].concat();
+        let mut on_host = 0;
+        for device in std::iter::once("host:2").chain(rotating_devices(case)) {
+            let mut solver = set_up(device, &matrix, &options);
+            let names = smoothers(&solver);
+            let expected = |i: usize| if i < fine { "fsai" } else { below };
+            assert!(
+                names.iter().enumerate().all(|(i, name)| name == expected(i)),
+                "{options:?} on {device}: {names:?}"
+            );
+            assert_eq!(solver.option("amg.smoother.coarse_type").unwrap(), below);
+            let first = solve(&mut solver, matrix.rows()).solves[0].iterations;
+            solver.update().unwrap();
+            assert_eq!(smoothers(&solver), names);
+            assert_eq!(solve(&mut solver, matrix.rows()).solves[0].iterations, first, "{options:?} on {device}");
+            on_host = if device == "host:2" { first } else { on_host };
+            assert!(first.abs_diff(on_host) <= 1, "{options:?} on {device}: {first} and {on_host}");
+        }
+    }
+}
+
+#[test]
+fn smoothers_that_some_levels_cannot_have_are_refused_with_a_sentence() {
+    let refused = |name: &str, options: Options<'_>, sentence: &str| {
+        let mut solver = Solver::new(&Context::new("host:1").unwrap(), &config(options));
+        let error = solver.setup(Some(&problem(name))).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(sentence), "{}", error.message);
+    };
+    let one = ("amg.smoother.levels", "1");
+    let lines = [one, ("amg.smoother.coarse_type", "line")];
+    refused("laplace27:8", &lines, "amg.smoother.coarse_type is \"line\", which is for all levels");
+    let lines = [one, ("amg.smoother.type", "line")];
+    refused("laplace27:8", &lines, "amg.smoother.type is \"line\", which is for all levels");
+    let grid = [one, ("amg.smoother.coarse_type", "ilu0")];
+    refused("poisson5:20", &grid, "amg.smoother.coarse_type \"ilu0\" needs a matrix on a structured grid");
+}
+
 /// A filter that leaves no entry beside the diagonal, and memory for less than the factor.
 #[test]
 fn an_empty_pattern_is_the_diagonal_and_too_little_memory_has_a_sentence() {

@@ -145,17 +145,18 @@ static double same_weight(const HYPRE_Real *levels, HYPRE_Int count, double othe
 
 static int exact(int type) { return type == 9 || type == 19 || type == 29 || type == 98 || type == 99 || type == 198 || type == 199; }
 
-static void gauss_seidel(struct shim_options *options, int down, int up, double weight)
+/** `key` is the option that names the smoother. */
+static void gauss_seidel(struct shim_options *options, const char *key, int down, int up, double weight)
 {
     int forward = down == 3 || down == 13, backward = up == 4 || up == 14;
     if (down == 6 || down == 8) {
-        shim_option(options, "amg.smoother.type", "gauss_seidel");
+        shim_option(options, key, "gauss_seidel");
         shim_option(options, "amg.smoother.gauss_seidel.direction", "symmetric");
     } else if (!forward && !backward) {
-        shim_option(options, "amg.smoother.type", "gauss_seidel");
+        shim_option(options, key, "gauss_seidel");
         shim_option(options, "amg.smoother.gauss_seidel.direction", "backward");
     } else {
-        shim_option(options, "amg.smoother.type", "any_gauss_seidel");
+        shim_option(options, key, "any_gauss_seidel");
         if (forward != backward)
             shim_replaced(options, "RelaxType %d before and %d after the coarse correction by 13 and 14", down, up);
     }
@@ -172,6 +173,7 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options)
     double outer = same_weight(hypre_ParAMGDataOmega(amg), hypre_ParAMGDataMaxLevels(amg), hypre_ParAMGDataOuterWt(amg));
     int family = down == 13 || down == 14 || down == 4 ? 3 : down == 8 ? 6 : down == 0 ? 7 : down;
     int family_up = up == 13 || up == 14 || up == 4 ? 3 : up == 8 ? 6 : up == 0 ? 7 : up;
+    const char *key = "amg.smoother.type";
     if (isnan(weight) || isnan(outer))
         shim_missing(options, "weights that differ from level to level");
     else if (outer != 1)
@@ -181,13 +183,16 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options)
     if (hypre_ParAMGDataSmoothNumLevels(amg) > 0) {
 #ifdef hypre_ParAMGDataFSAIMaxSteps
         if (hypre_ParAMGDataSmoothType(amg) == 4) {
-            shim_option(options, "amg.smoother.type", "fsai");
+            shim_option(options, key, "fsai");
             shim_option(options, "fsai.steps", "%d", (int)hypre_ParAMGDataFSAIMaxSteps(amg));
             shim_option(options, "fsai.entries_per_step", "%d", (int)hypre_ParAMGDataFSAIMaxStepSize(amg));
             shim_option(options, "fsai.tolerance", "%.17g", (double)hypre_ParAMGDataFSAIKapTolerance(amg));
-            if (hypre_ParAMGDataSmoothNumLevels(amg) < hypre_ParAMGDataMaxLevels(amg))
-                shim_replaced(options, "SmoothNumLevels %d by all levels", (int)hypre_ParAMGDataSmoothNumLevels(amg));
-            family = -1;
+            if (hypre_ParAMGDataSmoothNumLevels(amg) < hypre_ParAMGDataMaxLevels(amg)) {
+                shim_option(options, "amg.smoother.levels", "%d", (int)hypre_ParAMGDataSmoothNumLevels(amg));
+                key = "amg.smoother.coarse_type";
+            } else {
+                family = -1;
+            }
         } else
 #endif
             shim_missing(options, "SmoothType %d", (int)hypre_ParAMGDataSmoothType(amg));
@@ -197,20 +202,20 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options)
         break;
     case 3:
     case 6:
-        gauss_seidel(options, down, up, weight);
+        gauss_seidel(options, key, down, up, weight);
         break;
     case 7:
-        shim_option(options, "amg.smoother.type", "jacobi");
+        shim_option(options, key, "jacobi");
         if (weight > 0)
             shim_option(options, "amg.smoother.jacobi.weight", "%.17g", weight);
         break;
     case 18:
-        shim_option(options, "amg.smoother.type", "l1_jacobi");
+        shim_option(options, key, "l1_jacobi");
         if (weight > 0)
             shim_option(options, "amg.smoother.l1_jacobi.weight", "%.17g", weight);
         break;
     case 16:
-        shim_option(options, "amg.smoother.type", "chebyshev");
+        shim_option(options, key, "chebyshev");
         shim_option(options, "amg.smoother.chebyshev.degree", "%d", (int)hypre_ParAMGDataChebyOrder(amg));
         shim_option(options, "amg.smoother.chebyshev.eigenvalue_ratio", "%.17g", 1 / (double)hypre_ParAMGDataChebyFraction(amg));
         break;

@@ -92,7 +92,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
     ) -> Result<Computing<'a, S, T>> {
         check_square("AMG", builder.matrix)?;
         builder.check_interpolation()?;
-        builder.check_smoother()?;
+        builder.check_smoothers()?;
         builder.check_near_null_space()?;
         let updating = symbolic.is_some();
         let symbolic = symbolic.unwrap_or_default();

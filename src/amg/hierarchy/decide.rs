@@ -37,12 +37,11 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
                 (share(*matrix), transfer.map(|entries| 2.0 * share(entries)))
             })
             .collect();
-        let smoother = self.builder.smoother();
         // Sums on the host and on a device have different orders, and shall lead to the same formats.
         let common = |value: f64| rounded(value, T::PRECISION);
         let measured: Vec<Measured> = self.measure(smooth, &shares)?.iter().map(|of| of.map(&common)).collect();
         for (i, measured) in measured.iter().enumerate() {
-            plan.decide(i, measured, smoother);
+            plan.decide(i, measured, self.builder.smoother_of(i));
         }
         plan.follow_finest(&measured[0]);
         for level in &mut self.levels {
@@ -88,7 +87,7 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
         let is_wanted = |i: usize| Part::is_worth(shares[i].0) || has_transfer(i) || i > 0 && has_transfer(i - 1);
         let wanted: Vec<usize> = (0..count).filter(|i| is_wanted(*i)).collect();
         let matrices: Vec<_> = wanted.iter().map(|i| self.levels[*i].a()).collect();
-        let found = setup.scaling_factors(&matrices, &scaling, builder.smoother().uses_l1_diagonal)?;
+        let found = setup.scaling_factors(&matrices, &scaling, builder.uses_l1_diagonal())?;
         for (i, found) in wanted.into_iter().zip(found) {
             self.levels[i].found = match found {
                 // The caller's vectors are converted to the scaled variables.

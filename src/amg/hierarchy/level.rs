@@ -223,7 +223,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         if let StoredMatrix::Converted(a) = &a {
             // Rounded in another way, or in other blocks, it is not what the smoother reads.
             let rounded = self.factors.is_some() && builder.config.text("precision.rounding") == "row_sums";
-            if storing.smoother.keeps_matrix && !rounded && a.block() == self.a().block() {
+            if storing.builder.smoother_of(self.number).keeps_matrix && !rounded && a.block() == self.a().block() {
                 *lock(self.spectrum.stored.lock()) = Some(Box::new(a.clone()));
             }
         }
@@ -277,7 +277,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     /// Short columns suit a matrix that the library stores itself, unless the smoother reads the same arrays.
     fn matrix_hint<B: Backend, N: Number>(&self, storing: &Storing<'_, S, B>) -> StorageHint {
         let own = self.number > 0 || self.factors.is_some() || N::PRECISION != storing.builder.matrix.precision();
-        storing.hint(own && !storing.smoother.keeps_matrix)
+        storing.hint(own && !storing.builder.smoother_of(self.number).keeps_matrix)
     }
 
     /// A matrix in the precision of set-up as an operator. If the smoother uses its l1 diagonal, a value update may compute that as
@@ -291,7 +291,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     where
         S: SetupOn<B>,
     {
-        let l1 = storing.smoother.uses_l1_diagonal && a.block() == self.a().block();
+        let l1 = storing.builder.smoother_of(self.number).uses_l1_diagonal && a.block() == self.a().block();
         let format = &mut lock(self.formats.lock()).matrix;
         let (operator, l1_inverse) = storing.setup.operator_and_l1::<T, V>(storing.to, a, hint, format, l1)?;
         if l1_inverse.is_some() {
@@ -310,7 +310,8 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         S: SetupOn<B>,
     {
         let input = self.smoother_input(storing);
-        let smoother = with_storage!(storage, N => S::smoother::<T, N, V>(storing.smoother.name, &input));
+        let smoother =
+            with_storage!(storage, N => S::smoother::<T, N, V>(storing.builder.smoother_of(self.number).name, &input));
         *lock(self.spectrum.stored.lock()) = None;
         smoother
     }

@@ -55,7 +55,7 @@ impl Builder<'_> {
         let mut found: Vec<_> = levels.iter_mut().map(|level| level.found.take()).collect();
         let missing: Vec<usize> = scaled.iter().copied().filter(|i| found[*i].is_none()).collect();
         let matrices: Vec<_> = missing.iter().map(|i| levels[*i].a()).collect();
-        let factors = setup.scaling_factors(&matrices, &scaling, self.smoother().uses_l1_diagonal)?;
+        let factors = setup.scaling_factors(&matrices, &scaling, self.uses_l1_diagonal())?;
         for (i, factors) in missing.into_iter().zip(factors) {
             found[i] = Some(at_level(i, factors)?);
         }

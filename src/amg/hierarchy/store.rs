@@ -9,7 +9,6 @@ use crate::amg::grid_transfer::{ConvertedTransfer, GridTransfer, RetriedTransfer
 use crate::amg::plan::Plan;
 use crate::backend::setup::{Setup, at_level};
 use crate::backend::{Backend, Operator, Smoother};
-use crate::components::SmootherInfo;
 use crate::config::LevelPart;
 use crate::error::Result;
 use crate::range::Range;
@@ -41,12 +40,11 @@ pub(super) struct Storing<'a, S, B> {
     pub setup: &'a S,
     pub to: &'a B,
     pub plan: &'a Plan,
-    pub smoother: &'static SmootherInfo,
 }
 
 impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     pub fn new(builder: &'a Builder<'a>, setup: &'a S, to: &'a B, plan: &'a Plan) -> Storing<'a, S, B> {
-        Storing { builder, setup, to, plan, smoother: builder.smoother() }
+        Storing { builder, setup, to, plan }
     }
 
     /// The levels, for vectors of the caller's precision.
@@ -114,7 +112,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             shape: Shape::from_name(&config.text("amg.cycle.type")),
             a: a.into(),
             smoother,
-            smoother_name: self.smoother.name.to_string(),
+            smoother_name: self.builder.smoother_of(i).name.to_string(),
             smoother_precision,
             pre_sweeps: config.level_int("amg.smoother.pre_sweeps", i),
             post_sweeps: config.level_int("amg.smoother.post_sweeps", i),

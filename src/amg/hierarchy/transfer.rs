@@ -201,14 +201,22 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Refuses a smoother for structured grids on other matrices.
-    pub(super) fn check_smoother(&self) -> Result<()> {
-        let smoother = self.smoother();
-        if smoother.needs_grid && !self.is_structured() {
+    /// Refuses a smoother for structured grids on other matrices, and line relaxation on some levels alone: coarsening goes by its axes.
+    pub(super) fn check_smoothers(&self) -> Result<()> {
+        let smoothers = self.smoothers();
+        if let Some((key, _)) = smoothers.iter().find(|(_, smoother)| smoother.name == "line" && smoothers.len() > 1) {
+            return fail!(
+                OptionValue,
+                "{key} is \"line\", which is for all levels; leave amg.smoother.levels as it is, or use another smoother"
+            );
+        }
+        if let Some((key, smoother)) =
+            smoothers.iter().find(|(_, smoother)| smoother.needs_grid && !self.is_structured())
+        {
             let name = smoother.name;
             return fail!(
                 OptionValue,
-                "amg.smoother.type \"{name}\" needs a matrix on a structured grid and amg.type \"structured\"; terrace_matrix_create_stencil \
+                "{key} \"{name}\" needs a matrix on a structured grid and amg.type \"structured\"; terrace_matrix_create_stencil \
                  makes one, and terrace_matrix_set_grid tells the grid of a matrix in rows"
             );
         }
