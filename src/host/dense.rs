@@ -2,6 +2,7 @@
 
 use super::Host;
 use super::multivector;
+use super::sparse_direct::dense_inverse;
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
@@ -33,7 +34,11 @@ pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
     }
     let inverse = match sweep(&dense, n, rounding_bound::<T>(n))? {
         Some(inverse) => inverse,
-        None => gauss_jordan(dense, n)?,
+        None if n <= UNBLOCKED => gauss_jordan(dense, n)?,
+        None => match dense_inverse::inverse(&dense, n, smallest_pivot(&dense, n))? {
+            Some(inverse) => inverse,
+            None => gauss_jordan(dense, n)?,
+        },
     };
     let mut values = try_vec(n * n, S::ZERO)?;
     for (to, from) in values.iter_mut().zip(&inverse) {
@@ -220,10 +225,18 @@ impl Panel {
     }
 }
 
+/// A matrix of more rows that is not symmetric is inverted by blocks, unless it is singular. Up to here GPUs compute the same bits.
+const UNBLOCKED: usize = 300;
+
+/// Pivots up to this are zero.
+fn smallest_pivot(a: &[f64], n: usize) -> f64 {
+    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    TINY * n as f64 * largest
+}
+
 /// The inverse by Gauss-Jordan elimination with row pivoting; columns without a usable pivot are left out.
 fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
-    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    let bound = TINY * n as f64 * largest;
+    let bound = smallest_pivot(&a, n);
     let mut inverse = try_vec(n * n, 0.0)?;
     for i in 0..n {
         inverse[i * n + i] = 1.0;

@@ -5,6 +5,7 @@
 //! before any numeric work. Results do not depend on the number of threads.
 
 mod cholesky;
+pub(super) mod dense_inverse;
 mod dense_lu;
 mod front;
 mod inverse;
