@@ -181,7 +181,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     if !terrace_kernels::SIM {
         return skipped("faults of kernels", "this build has no simulated GPU");
     }
-    let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();
+    let gpu = Gpu::open(DeviceKind::Sim, 0).unwrap();
     let x = gpu.zeroed::<f64>(10).unwrap();
     let fill = gpu.kernel("fill_f64").unwrap();
     // One element more than the array has.

@@ -121,8 +121,9 @@ fn smoothers(solver: &Solver) -> Vec<String> {
 
 #[test]
 fn the_finest_levels_have_a_smoother_of_their_own() {
-    let matrix = problem("lognormal:12");
+    let matrix = problem("lognormal:8");
     let common: Options<'_> = &[
+        ("fsai.steps", "4"),
         ("amg.coarsening.type", "pmis"),
         ("amg.smoother.type", "fsai"),
         ("amg.coarsest.max_rows", "20"),
