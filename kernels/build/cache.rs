@@ -18,6 +18,8 @@ pub struct Job<'a> {
     pub unit: &'a str,
     /// Files that take part beside it and what it includes.
     pub besides: &'a [&'a str],
+    /// Headers of other targets, which `portability.h` names and the compiler does not read.
+    pub unread: &'a [&'a str],
     /// Compiler with its version, target and flags.
     pub recipe: String,
     /// Ending of the result's name.
@@ -65,7 +67,8 @@ impl Cache {
         let mut hash = Fnv::new();
         hash.add(job.recipe.as_bytes());
         for name in std::iter::once(&job.unit).chain(job.besides) {
-            for (name, text) in sources.with_includes(name) {
+            let read = sources.with_includes(name).into_iter().filter(|(name, _)| !job.unread.contains(name));
+            for (name, text) in read {
                 hash.add(name.as_bytes());
                 hash.add(text.as_bytes());
             }

@@ -63,6 +63,7 @@ pub fn compile(sources: &Sources, cache: &Cache) -> Option<Images> {
         .map(|(unit, command)| Job {
             unit,
             besides: &[],
+            unread: &["hip.h", "sim.h"],
             recipe: recipe.clone(),
             ending: "fatbin",
             command: Box::new(move |to: &Path| command(to)),

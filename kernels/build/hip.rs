@@ -56,6 +56,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
             jobs.push(Job {
                 unit,
                 besides: &[],
+                unread: &["sim.h"],
                 recipe: format!("{version} {flags:?} {architecture}"),
                 ending,
                 command: Box::new(move |to: &Path| command(clang, architecture, &flags, &source, to)),

@@ -22,6 +22,7 @@ pub fn find(sources: &Sources, cache: &Cache, compiler: &Path) -> Vec<Signature>
     let job = |unit| Job {
         unit,
         besides: &[],
+        unread: &["hip.h", "sim.h"],
         recipe: "signatures 1".to_string(),
         ending: "i",
         command: Box::new(move |to: &Path| {
