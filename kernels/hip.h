@@ -13,7 +13,7 @@
 #define UNROLL_SMALL _Pragma("unroll N <= 4 ? N : 1")
 #define memcpy __builtin_memcpy
 
-// Lanes that run in step, of which the kernels know but warps.
+// Lanes that run in step. Kernels know warps alone.
 #if defined(__GFX9__)
 constexpr int WAVEFRONT = 64;
 #else

@@ -32,8 +32,8 @@ pub struct Context {
 impl Context {
     /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its
     /// number, `"hip"` or `"hip:N"` for an AMD GPU; `"sim"` for a simulated GPU, `"sim:1"` for one that
-    /// runs threads in the opposite order. The default is every core this process may use; with a GPU these are the threads of
-    /// set-up.
+    /// runs threads in the opposite order. The default is every core this process may use; with a GPU these are the
+    /// threads of set-up.
     pub fn new(device: &str) -> Result<Context> {
         let quoted = excerpt(device);
         let (name, number) = match device.split_once(':') {
