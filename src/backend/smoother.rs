@@ -70,7 +70,7 @@ pub trait Colours<B: Backend, V: Number>: Send + Sync {
         x: &mut B::Slice<V>,
         scratch: &mut B::Buffer<V>,
     ) -> Result<()>;
-    /// The same where x is zero: what couples with rows that are solved later need not be read.
+    /// The same for all colours from x = 0, which is not read: nor need be what couples with rows that are solved later.
     fn pass_from_zero(
         &self,
         backend: &B,
@@ -80,6 +80,7 @@ pub trait Colours<B: Backend, V: Number>: Send + Sync {
         x: &mut B::Slice<V>,
         scratch: &mut B::Buffer<V>,
     ) -> Result<()> {
+        backend.fill(V::ZERO, x);
         self.pass(backend, count, backward, b, x, scratch)
     }
     /// Bytes that the library holds for it.

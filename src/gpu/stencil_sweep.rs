@@ -6,7 +6,7 @@ use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::signature::Type;
 use super::stencil::{DeviceStencil, StencilShape};
 use super::{Buffer, Gpu, Slice};
-use crate::backend::Colours;
+use crate::backend::{Backend, Colours};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::{EveryOther, LineColours, Stencil};
@@ -144,14 +144,15 @@ impl<S: Number> StencilSweep<S> {
         let all = EveryOther { start: 0, count: self.pattern.grid.dims[0] };
         let cells = ColourCells::new(&self.pattern, self.colours, colour, all);
         let shape = self.shape_for(colour, backward, from_zero);
-        let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
+        let (shift, even_only) = (threads.ilog2() as i32, i32::from(even_only));
+        let (backward, from_zero) = (i32::from(backward), i32::from(from_zero));
         let [values, inverse, b] = self.shares(&shape, &cells, b.view());
         let (x, format) = (x.view(), tag::<V>());
         let shape = shape.with(&[b, x], self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
         self.gpu.launch(
             self.kernel,
             cells.lines() * threads,
-            &[&shape, &cells, &shift, &even_only, &backward, &values, &inverse, &format, &b, &x],
+            &[&shape, &cells, &shift, &even_only, &backward, &from_zero, &values, &inverse, &format, &b, &x],
         )
     }
 
@@ -255,6 +256,10 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
         _: &mut Buffer<V>,
     ) -> Result<()> {
         gpu.failed()?;
+        // Whole lines are written before they are read, but for rings of an odd number of lines. A launch for half of a line reads the other half.
+        if self.threads.is_none() || self.colours.at_step(&self.pattern, 0, [0, 0]).is_none() {
+            gpu.fill(V::ZERO, x);
+        }
         self.run((count, backward, true), b, x)
     }
 

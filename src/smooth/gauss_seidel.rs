@@ -54,9 +54,6 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()> {
-        if sweep.zero_guess {
-            backend.fill(V::ZERO, x);
-        }
         let (count, scratch) = (self.colours.count(), &mut scratch[0]);
         let backward = match self.direction {
             Direction::Forward => sweep.adjoint,

@@ -192,6 +192,18 @@ fn sweeps<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, whole: bool, sa
             }
         }
     }
+    // A sweep from zero reads nothing of x.
+    for backward in [false, true] {
+        let (mut expected, mut found) = (x.clone(), gpu.upload(&vec![V::from_f64(f64::NAN); n]).unwrap());
+        let (mut scratch, mut device_scratch) = (vec![V::ZERO; n], gpu.zeros(n).unwrap());
+        on_host.pass_from_zero(&host, on_host.count(), backward, &b, &mut expected, &mut scratch).unwrap();
+        on_device.pass_from_zero(gpu, on_device.count(), backward, &device_b, &mut found, &mut device_scratch).unwrap();
+        let (found, what) = (download(gpu, &found), format!("{} {:?}, from zero", a.pattern.format(), a.pattern.grid));
+        assert!(found.iter().all(|v| v.to_f64().is_finite()), "{what}");
+        if same_order {
+            close(&found, &expected, 16.0, &what);
+        }
+    }
     gpu.status().unwrap();
 }
 
