@@ -10,6 +10,7 @@ use crate::backend::setup::{Candidate, Losses, SetupMatrix};
 use crate::backend::spectrum::rounded;
 use crate::error::{Result, Status};
 use crate::scalar::Scalar;
+use crate::sparse::Block;
 
 impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
     /// Chooses the formats that the options left open. All levels are computed.
@@ -19,6 +20,10 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
         let total: usize = sizes.iter().map(|(matrix, _)| matrix).sum();
         if total < plan::TINY || sizes.len() == 1 {
             plan.leave(if sizes.len() == 1 { "one level alone" } else { "too small to gain anything" });
+            return Ok(());
+        }
+        if self.builder.is_structured() && self.builder.matrix.block() == Block::SCALAR {
+            plan.take_single("16 bits save no time on a structured grid with one unknown in each cell");
             return Ok(());
         }
         // Formats are chosen by what is stored.
