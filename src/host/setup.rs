@@ -173,13 +173,9 @@ impl Setup for Host {
         let graph = match *measure {
             StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum)?,
             StrengthMeasure::Absolute { theta } => strength::absolute(&a, theta)?,
-            StrengthMeasure::Symmetric { theta } => {
+            StrengthMeasure::Symmetric(threshold) => {
                 let measure = strength::Symmetric::among(&a, over.map(|over| &**over))?;
-                let theta = match theta {
-                    Some(theta) => theta,
-                    None => StrengthMeasure::symmetric_threshold(a.block, level, measure.scale_of_all()?),
-                };
-                measure.graph(theta)?
+                measure.graph(threshold.value(a.block, level, &measure)?)?
             }
         };
         Ok(graph)

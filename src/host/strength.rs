@@ -2,7 +2,8 @@
 
 use super::rows;
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
-use crate::comm::Distribution;
+use crate::backend::parameters::SymmetricMeasure;
+use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -146,17 +147,16 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         })
     }
 
-    /// The mean over the rows, or over an even sample of them, of the strongest coupling: what a threshold can be compared with. It is 1/6
-    /// for the 7-point and 1/26 for the 27-point Laplacian.
-    pub fn scale(&self) -> f64 {
-        let (count, step) = sample(self.a.rows);
-        mean(count, |k| self.strongest(k * step))
+    /// The share of the couplings of an even sample of the rows that are strong by the threshold `theta`, or half of
+    /// [`SymmetricMeasure::scale`] if that is less. Of a whole matrix.
+    pub fn strong_share(&self, theta: f64) -> Result<f64> {
+        let (strong, all) = self.sampled(theta.min(0.5 * self.scale()?));
+        Ok(strong as f64 / all.max(1) as f64)
     }
 
-    /// The share of the couplings of an even sample of the rows that are strong by the threshold `theta`, or half of
-    /// [`Symmetric::scale`] if that is less.
-    pub fn strong_share(&self, theta: f64) -> f64 {
-        let (a, diagonal, theta) = (&self.a, &self.diagonal, theta.min(0.5 * self.scale()));
+    /// The couplings of an even sample of the rows: those that are strong by this threshold, and all.
+    fn sampled(&self, theta: f64) -> (i64, i64) {
+        let (a, diagonal) = (&self.a, &self.diagonal);
         let (count, step) = sample(a.rows);
         let (strong, all) = (AtomicI64::new(0), AtomicI64::new(0));
         par::for_each_range(count, par::ROW_GRAIN, |range| {
@@ -172,17 +172,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
             strong.fetch_add(strong_here, Ordering::Relaxed);
             all.fetch_add(all_here, Ordering::Relaxed);
         });
-        strong.into_inner() as f64 / all.into_inner().max(1) as f64
-    }
-
-    /// The same over the rows of all ranks.
-    pub(crate) fn scale_of_all(&self) -> Result<f64> {
-        let Some(over) = self.over else { return Ok(self.scale()) };
-        let (count, step) = sample(self.a.rows);
-        let own = over.own_blocks(self.a.rows, self.a.block.rows);
-        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
-        let (all, _) = over.ranks.gather(&try_collect(sampled.map(|k| self.strongest(k * step)))?)?;
-        Ok(mean(count, |k| all[k]))
+        (strong.into_inner(), all.into_inner())
     }
 
     /// The strongest coupling of row `i`.
@@ -191,6 +181,28 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
         let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]));
         squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
+    }
+}
+
+/// Over the rows of all ranks.
+impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
+    /// What a threshold can be compared with. It is 1/6 for the 7-point and 1/26 for the 27-point Laplacian.
+    fn scale(&self) -> Result<f64> {
+        let (count, step) = sample(self.a.rows);
+        let Some(over) = self.over else { return Ok(mean(count, |k| self.strongest(k * step))) };
+        let own = over.own_blocks(self.a.rows, self.a.block.rows);
+        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
+        let (all, _) = over.ranks.gather(&try_collect(sampled.map(|k| self.strongest(k * step)))?)?;
+        Ok(mean(count, |k| all[k]))
+    }
+
+    fn mean_strong(&self, theta: f64) -> Result<f64> {
+        let (own, _) = self.sampled(theta);
+        let strong = match self.over {
+            Some(over) => over.ranks.reduce(own, Reduction::Sum)?,
+            None => own,
+        };
+        Ok(strong as f64 / sample(self.a.rows).0.max(1) as f64)
     }
 }
 
@@ -238,6 +250,7 @@ fn select<T: Scalar>(a: &CsrView<'_, T>, i: usize, out: &mut [i32], strong: impl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::parameters::Threshold;
     use crate::sparse::Csr;
 
     #[test]
@@ -296,9 +309,33 @@ mod tests {
     fn the_scale_is_the_mean_of_the_strongest_couplings() {
         let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 1.0), (2, 2, 1.0)];
         let a = Csr::from_triplets(3, 3, &t).unwrap();
-        assert!((Symmetric::new(&a.view()).unwrap().scale() - (0.5 + 0.5 + 0.0) / 3.0).abs() < 1e-15);
+        assert!((Symmetric::new(&a.view()).unwrap().scale().unwrap() - (0.5 + 0.5 + 0.0) / 3.0).abs() < 1e-15);
         let empty = Csr::<f64>::from_triplets(0, 0, &[]).unwrap();
-        assert_eq!(Symmetric::new(&empty.view()).unwrap().scale(), 0.0);
+        assert_eq!(Symmetric::new(&empty.view()).unwrap().scale().unwrap(), 0.0);
+    }
+
+    /// How many couplings of a row are strong on average, by the graph itself.
+    fn mean_row(graph: &Graph, rows: usize) -> f64 {
+        graph.columns.len() as f64 / rows as f64
+    }
+
+    #[test]
+    fn a_threshold_by_connections_is_the_highest_that_leaves_them() {
+        for name in ["jumps:9", "lognormal:9", "rotated_anisotropic:30", "elasticity:5"] {
+            let a = crate::gallery::parse(name).unwrap().matrix;
+            let measure = Symmetric::new(&a.view()).unwrap();
+            let mean_with = |theta: f64| mean_row(&measure.graph(theta).unwrap(), a.rows);
+            for wanted in [1, 3, 5] {
+                let theta = Threshold::Connections(wanted).value(a.block, 2, &measure).unwrap();
+                assert!(theta > 0.0 && mean_with(theta) >= wanted as f64, "{name}, {wanted}: {theta}");
+                assert!(
+                    theta == 1.0 || mean_with(theta * 0.25_f64.exp2()) < wanted as f64,
+                    "{name}, {wanted}: {theta}"
+                );
+            }
+            // More than there are.
+            assert_eq!(Threshold::Connections(200).value(a.block, 2, &measure).unwrap(), 0.0);
+        }
     }
 
     #[test]

@@ -117,8 +117,8 @@ impl Matrix {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || match &values {
-                    Values::F64(v) => Ok(on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta)),
-                    Values::F32(v) => Ok(on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta)),
+                    Values::F64(v) => on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta),
+                    Values::F32(v) => on_host::Symmetric::new(&structure.view(v.as_slice()))?.strong_share(theta),
                 })
             }
             // Couplings of a grid have the same stencil everywhere.

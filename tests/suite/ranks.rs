@@ -503,6 +503,7 @@ fn a_setup_that_is_divided_gives_the_hierarchy_of_one_rank() {
             "jumps:10",
             &[("amg.coarsening.type", "mis2"), ("amg.strength.threshold", "0.2"), ("precision.preset", "single")],
         ),
+        ("jumps:10", &[("amg.coarsening.type", "mis2"), ("amg.strength.connections", "4")]),
         ("convection_diffusion:36", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi")]),
     ];
     for (name, options) in cases {

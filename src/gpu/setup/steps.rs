@@ -168,13 +168,9 @@ impl Setup for Gpu {
         match *measure {
             StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(self, a, theta, max_row_sum),
             StrengthMeasure::Absolute { theta } => strength::absolute(self, a, theta),
-            StrengthMeasure::Symmetric { theta } => {
+            StrengthMeasure::Symmetric(threshold) => {
                 let measure = strength::Symmetric::new(self, a)?;
-                let theta = match theta {
-                    Some(theta) => theta,
-                    None => StrengthMeasure::symmetric_threshold(a.block, level, measure.scale()?),
-                };
-                measure.graph(theta)
+                measure.graph(threshold.value(a.block, level, &measure)?)
             }
         }
     }

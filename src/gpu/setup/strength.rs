@@ -4,6 +4,7 @@
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
+use crate::backend::parameters::SymmetricMeasure;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
@@ -65,8 +66,26 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         })
     }
 
-    /// The mean of the strongest couplings. The rows that it is taken from are few enough to be added on the host, in its order.
-    pub fn scale(&self) -> Result<f64> {
+    /// As [`crate::host::strength::Symmetric::strong_share`].
+    pub fn strong_share(&self, theta: f64) -> Result<f64> {
+        let (strong, all) = self.sampled(theta.min(0.5 * self.scale()?))?;
+        Ok(strong as f64 / all.max(1) as f64)
+    }
+
+    /// The couplings of an even sample of the rows: those that are strong by this threshold, and all. Synchronises.
+    fn sampled(&self, theta: f64) -> Result<(i64, i64)> {
+        let Symmetric { gpu, a, diagonal } = self;
+        let (sums, size, (count, step)) = (gpu.zeroed::<i64>(2)?, a.block.len() as i32, sample(a.rows));
+        launch(gpu, "sampled", a, count, &[&(step as i64), &size, &theta], &[diagonal.view(), sums.view()])?;
+        let sums = gpu.fetch(&sums)?;
+        Ok((sums[0], sums[1]))
+    }
+}
+
+/// Both synchronise.
+impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
+    /// The rows that it is taken from are few enough to be added on the host, in its order.
+    fn scale(&self) -> Result<f64> {
         let Symmetric { gpu, a, diagonal } = self;
         let (count, step) = sample(a.rows);
         let strongest = gpu.allocate::<f64>(count)?;
@@ -77,14 +96,8 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         Ok(mean(count, |k| strongest[k]))
     }
 
-    /// As [`crate::host::strength::Symmetric::strong_share`].
-    pub fn strong_share(&self, theta: f64) -> Result<f64> {
-        let Symmetric { gpu, a, diagonal } = self;
-        let (theta, (count, step)) = (theta.min(0.5 * self.scale()?), sample(a.rows));
-        let (sums, size) = (gpu.zeroed::<i64>(2)?, a.block.len() as i32);
-        launch(gpu, "sampled", a, count, &[&(step as i64), &size, &theta], &[diagonal.view(), sums.view()])?;
-        let sums = gpu.fetch(&sums)?;
-        Ok(sums[0] as f64 / sums[1].max(1) as f64)
+    fn mean_strong(&self, theta: f64) -> Result<f64> {
+        Ok(self.sampled(theta)?.0 as f64 / sample(self.a.rows).0.max(1) as f64)
     }
 }
 
@@ -126,6 +139,7 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
 mod tests {
     use super::super::tests::{download, irregular, narrow, problems};
     use super::*;
+    use crate::backend::parameters::Threshold;
     use crate::gpu::tests::devices;
     use crate::host::strength as host;
     use crate::sparse::{Csr, Graph};
@@ -155,8 +169,12 @@ mod tests {
                 assert_eq!(same_sign(&gpu, &on_device).unwrap(), host::same_sign(&view), "{name}, signs");
             }
             let measure = Symmetric::new(&gpu, &on_device).unwrap();
-            assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");
-            assert_eq!(measure.strong_share(0.08).unwrap(), symmetric.strong_share(0.08), "{name}");
+            assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().unwrap().to_bits(), "{name}");
+            assert_eq!(measure.strong_share(0.08).unwrap(), symmetric.strong_share(0.08).unwrap(), "{name}");
+            for wanted in [Threshold::Connections(2), Threshold::Connections(5), Threshold::Connections(1000)] {
+                let theta = |of: &dyn SymmetricMeasure| wanted.value(view.block, 0, of).unwrap();
+                assert_eq!(theta(&measure).to_bits(), theta(&symmetric).to_bits(), "{name}, {wanted:?}");
+            }
             for theta in thetas {
                 let s = absolute(&gpu, &on_device, theta).unwrap();
                 assert_eq!(download(&gpu, &s), host::absolute(&view, theta).unwrap(), "{name}, absolute {theta}");
