@@ -106,6 +106,28 @@ const HARD: &[&str] = &[
     "lshape:3:order=6",
 ];
 
+/// More strong couplings make larger aggregates, so fewer coarse unknowns.
+#[test]
+fn connections_set_the_strength_of_every_level() {
+    let matrix = problem("elasticity_tet:8").unwrap();
+    let with = |connections: i64| {
+        let mut config = config("smoothed", "chebyshev");
+        config.set_int("amg.strength.connections", connections).unwrap();
+        config
+    };
+    let [few, more] = [4, 12].map(|connections| solve(&matrix, &with(connections)).unwrap());
+    assert!(few.0 < more.0 && few.1 > more.1, "{few:?} {more:?}");
+    for (key, value, named) in
+        [("amg.strength.type", "absolute", "absolute"), ("amg.strength.threshold", "0.1", "both")]
+    {
+        let mut config = with(8);
+        config.set_str(key, value).unwrap();
+        let error = Solver::new(&Context::new("host:1").unwrap(), &config).setup(Some(&matrix)).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains("amg.strength.connections") && error.message.contains(named), "{error}");
+    }
+}
+
 #[test]
 fn mechanics_robust_solves_hard_problems_within_150_iterations() {
     let mut robust = Config::new();
