@@ -175,8 +175,8 @@ DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward
 
 // Both parities of scalar lines of a colour in one pass over the matrix: the even cells of a line, then the odd ones, or backward the odd ones first.
 // 1 << shift threads share a line, R cells each, strip after strip.
-template <int R, class S, class A>
-DEVICE void sweep_lines(int shift, int backward, int even_only, int from_zero, const StencilShape &g, const ColourCells &cells,
+template <int R, class S, class A, bool FROM_ZERO>
+DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilShape &g, const ColourCells &cells,
                         const In<S> &values, const In<S> &inverse, int format, const Any &b, const Any &v) {
     SHARED(A, ends, BLOCK);
     const int threads = 1 << shift, t = thread_index() & (threads - 1), nx = g.dims[0];
@@ -228,13 +228,13 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, int from_zero, c
                 rest[q] = right[q] - rest[q];
             }
             // From zero, only the neighbour in the strip before is known.
-            if (from_zero == 0) {
+            if (!FROM_ZERO) {
                 cells_along<R>(g, at, x0, x, window + 1);
             }
-            if (from_zero == 0 || (k > 0 && t == 0 && backward == 0)) {
+            if (!FROM_ZERO || (k > 0 && t == 0 && backward == 0)) {
                 window[0] = before<A>(g, at, x0, x);
             }
-            if (from_zero == 0 || (k > 0 && t + 1 == threads && backward != 0)) {
+            if (!FROM_ZERO || (k > 0 && t + 1 == threads && backward != 0)) {
                 window[R + 1] = along<A>(g, at, x0 + R, x);
             }
         }
@@ -285,13 +285,16 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, int from_zero, c
            In<S> inverse, i32 format, Any b, Any x) { \
         sweep_cells<N, S, A>(COUNT, whole, shift, even_only, backward, g, cells, values, inverse, format, b, x); \
     }
+#define SWEEP_LINES(NAME, FROM_ZERO, S, A) \
+    KERNEL_OF(2, stencil_sweep_##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, \
+           In<S> inverse, i32 format, Any b, Any x) { \
+        sweep_lines<CELLS<S, A>, S, A, FROM_ZERO>(shift, backward, even_only, g, cells, values, inverse, format, b, x); \
+    }
 #define SWEEPS(S, A) \
     SWEEP_OF(, 1, 1, S, A) \
     SWEEP_OF(_blocks3, 3, 3, S, A) \
     SWEEP_OF(_blocks4, 4, 4, S, A) \
     SWEEP_OF(_blocks, 8, g.block, S, A) \
-    KERNEL_OF(2, stencil_sweep_lines_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, i32 from_zero, In<S> values, \
-           In<S> inverse, i32 format, Any b, Any x) { \
-        sweep_lines<CELLS<S, A>, S, A>(shift, backward, even_only, from_zero, g, cells, values, inverse, format, b, x); \
-    }
+    SWEEP_LINES(lines, false, S, A) \
+    SWEEP_LINES(lines_from_zero, true, S, A)
 FOR_STORAGE(SWEEPS, f64) FOR_STORAGE(SWEEPS, f32)

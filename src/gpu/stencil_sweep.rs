@@ -62,6 +62,8 @@ unsafe impl Argument for ColourCells {
 pub(super) struct StencilSweep<S> {
     gpu: Gpu,
     kernel: Kernel,
+    /// The one for a sweep by lines that begins with zero.
+    from_zero: Option<Kernel>,
     pattern: Arc<Stencil>,
     shape: StencilShape,
     values: Arc<Buffer<S>>,
@@ -95,6 +97,7 @@ impl<S: Number> StencilSweep<S> {
         Ok(StencilSweep {
             gpu: gpu.clone(),
             kernel: gpu.kernel(&format!("stencil_sweep{kind}_{names}"))?,
+            from_zero: by_lines.then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero_{names}"))).transpose()?,
             colours: LineColours::new(&pattern),
             shape: matrix.shape(),
             pattern,
@@ -144,15 +147,15 @@ impl<S: Number> StencilSweep<S> {
         let all = EveryOther { start: 0, count: self.pattern.grid.dims[0] };
         let cells = ColourCells::new(&self.pattern, self.colours, colour, all);
         let shape = self.shape_for(colour, backward, from_zero);
-        let (shift, even_only) = (threads.ilog2() as i32, i32::from(even_only));
-        let (backward, from_zero) = (i32::from(backward), i32::from(from_zero));
+        let kernel = self.from_zero.filter(|_| from_zero).unwrap_or(self.kernel);
+        let (shift, even_only, backward) = (threads.ilog2() as i32, i32::from(even_only), i32::from(backward));
         let [values, inverse, b] = self.shares(&shape, &cells, b.view());
         let (x, format) = (x.view(), tag::<V>());
         let shape = shape.with(&[b, x], self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
         self.gpu.launch(
-            self.kernel,
+            kernel,
             cells.lines() * threads,
-            &[&shape, &cells, &shift, &even_only, &backward, &from_zero, &values, &inverse, &format, &b, &x],
+            &[&shape, &cells, &shift, &even_only, &backward, &values, &inverse, &format, &b, &x],
         )
     }
 

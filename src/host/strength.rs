@@ -148,7 +148,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     }
 
     /// The share of the couplings of an even sample of the rows that are strong by the threshold `theta`, or half of
-    /// [`SymmetricMeasure::scale`] if that is less. Of a whole matrix.
+    /// the mean of the strongest if that is less. Of a whole matrix.
     pub fn strong_share(&self, theta: f64) -> Result<f64> {
         let (strong, all) = self.sampled(theta.min(0.5 * self.scale()?));
         Ok(strong as f64 / all.max(1) as f64)
