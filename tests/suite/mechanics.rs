@@ -126,6 +126,11 @@ fn connections_set_the_strength_of_every_level() {
         assert_eq!(error.status, Status::OptionValue);
         assert!(error.message.contains("amg.strength.connections") && error.message.contains(named), "{error}");
     }
+    let mut on_grid = Config::new();
+    on_grid.set_int("amg.strength.connections", 8).unwrap();
+    let mut solver = Solver::new(&Context::new("host:1").unwrap(), &on_grid);
+    let error = solver.setup(problem("laplace27:6").as_ref()).unwrap_err();
+    assert!(error.message.contains("structured grid"), "{error}");
 }
 
 #[test]

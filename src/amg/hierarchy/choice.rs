@@ -8,7 +8,7 @@ use crate::backend::parameters::StrengthMeasure;
 use crate::backend::setup::{Coarse, Held, Setup, SetupMatrix};
 use crate::components::Components;
 use crate::context::LogLevel;
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::scalar::Scalar;
 use std::sync::Arc;
 
@@ -114,6 +114,13 @@ impl Builder<'_> {
     }
 
     fn graph<S: Setup, T: Scalar>(&self, step: &Step<'_, S>, a: &S::Matrix<T>) -> Result<S::Graph> {
+        if self.is_structured() && self.config.int("amg.strength.connections") > 0 {
+            return fail!(
+                OptionValue,
+                "amg.strength.connections does nothing on a structured grid, which is coarsened along axes; use \
+                 amg.coarsening.axis_threshold, or amg.type \"unstructured\""
+            );
+        }
         let name = self.config.choice("amg.strength.type").unwrap_or(self.coarsening().strength.to_string());
         let measure = StrengthMeasure::new(&name, self.config, a.block())?;
         step.setup.strength(a, &measure, step.level)
