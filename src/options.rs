@@ -138,7 +138,7 @@ rows! {
         "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.04 for blocks, but never more than half of what the strongest couplings have on average.",
         "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; the norms of blocks of one material stay above 0.04, those across a jump of the modulus do not.";
     "amg.strength.connections", Kind::Int { min: 0, max: 1 << 20 }, "0", "-", "-",
-        "symmetric: the threshold is, on each level, the highest in quarters of a power of two that leaves a row so many strong couplings on average, over a sample of the rows; 0.0 where rows have fewer. 0: by amg.strength.threshold.",
+        "symmetric: the threshold is, on each level, the highest in quarters of a power of two that leaves a row so many strong couplings on average, over a sample of the rows; 0 where rows have fewer. 0: by amg.strength.threshold.",
         "One number for all levels and units: couplings shrink from level to level as they become more, and a threshold that suits the finest level keeps too few or too many further down.";
     "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1", "SetMaxRowSum (0.9)", "max_row_sum",
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",

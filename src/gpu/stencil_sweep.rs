@@ -260,7 +260,7 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
     ) -> Result<()> {
         gpu.failed()?;
         // Whole lines are written before they are read, but for rings of an odd number of lines. A launch for half of a line reads the other half.
-        if self.threads.is_none() || self.colours.at_step(&self.pattern, 0, [0, 0]).is_none() {
+        if self.threads.is_none() || self.colours.has_odd_rings() {
             gpu.fill(V::ZERO, x);
         }
         self.run((count, backward, true), b, x)

@@ -71,9 +71,14 @@ impl LineColours {
         class(y, ny, self.odd[0]) + self.classes(stencil, 0) * class(z, nz, self.odd[1])
     }
 
+    /// Whether lines along one of the other axes are a ring of an odd number.
+    pub fn has_odd_rings(&self) -> bool {
+        self.odd != [false; 2]
+    }
+
     /// The colour of the lines at this step along the other axes from those of a colour; none where that differs from line to line.
     pub fn at_step(&self, stencil: &Stencil, colour: usize, [dy, dz]: [i8; 2]) -> Option<usize> {
-        if self.odd != [false; 2] {
+        if self.has_odd_rings() {
             return None;
         }
         if self.two {
