@@ -464,7 +464,7 @@ pub fn describe(config: &Config) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -156,7 +156,7 @@ impl AsRef<Threads> for Context {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

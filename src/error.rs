@@ -276,7 +276,7 @@ fn too_many(n: usize, size: usize) -> Error {
     Error::new(Status::OutOfMemory, format!("{bytes} bytes for {n} elements could not be allocated"))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -20,6 +20,11 @@
 
 #![warn(missing_docs)]
 
+// `#[test]` of this crate: the unit tests are compiled with the library, and `tests/unit.rs` runs them.
+#[cfg(feature = "unit-tests")]
+#[macro_use]
+extern crate terrace_unit_test;
+
 pub mod amg;
 pub mod backend;
 #[doc(hidden)]
@@ -50,7 +55,7 @@ pub mod presets;
 pub mod range;
 pub mod report;
 pub mod scalar;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 #[path = "../tests/common/skip.rs"]
 mod skip;
 pub mod smooth;
@@ -58,6 +63,9 @@ pub mod solver;
 pub mod sparse;
 mod sync;
 mod threads;
+#[cfg(feature = "unit-tests")]
+#[doc(hidden)]
+pub mod unit_tests;
 
 pub use config::Config;
 pub use context::Context;

@@ -487,7 +487,7 @@ impl Matrix {
     }
 
     /// Whether a matrix of device memory came to the host.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub(crate) fn has_host_copy(&self) -> bool {
         match &self.storage {
             MatrixStorage::Device(device) => lock(device.copy.lock()).is_some(),
@@ -516,7 +516,7 @@ impl Matrix {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -114,7 +114,7 @@ fn orthonormal<T: Scalar>(host: &Host, rows: usize, mut vectors: Vec<f64>) -> Re
     Ok(basis)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

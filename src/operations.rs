@@ -178,7 +178,7 @@ where
     Ok(matrix)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

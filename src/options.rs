@@ -352,7 +352,7 @@ pub fn reference() -> String {
     out
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -344,9 +344,10 @@ pub fn offsets_from_counts(mut counts: Vec<i64>) -> Result<Vec<i64>> {
     Ok(counts)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
+    use crate::unit_tests::assert_panics;
 
     fn pools() -> Vec<rayon::ThreadPool> {
         [1, 2, 7].iter().map(|n| rayon::ThreadPoolBuilder::new().num_threads(*n).build().unwrap()).collect()
@@ -413,14 +414,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "offsets are ascending")]
-    fn offsets_that_overlap_are_refused() {
-        for_each_segment_mut(&mut [0; 6], &[0, 4, 2, 6], 1, 1, |_, _| {});
-    }
-
-    #[test]
-    #[should_panic(expected = "range.end <= self.length")]
-    fn offsets_beyond_the_array_are_refused() {
-        for_each_segment_mut(&mut [0; 5], &[0, 4, 6], 1, 1, |_, _| {});
+    fn offsets_that_overlap_or_end_beyond_the_array_are_refused() {
+        let split = |length, offsets: &[i64]| for_each_segment_mut(&mut vec![0; length], offsets, 1, 1, |_, _| {});
+        assert_panics("offsets are ascending", || split(6, &[0, 4, 2, 6]));
+        assert_panics("range.end <= self.length", || split(5, &[0, 4, 6]));
     }
 }

@@ -12,7 +12,7 @@ mod one_level;
 mod placed;
 
 use crate::amg::hierarchy::{Builder, Renewal, check_square};
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use crate::amg::plan::Plan;
 use crate::comm::Distribution;
 use crate::config::Config;
@@ -379,7 +379,7 @@ impl Inverse {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 impl Inverse {
     /// The number formats of the levels.
     pub(crate) fn plan(&self) -> &Plan {

@@ -53,7 +53,7 @@ impl Range {
 /// Largest exponent of a factor in f64, as in `kernels/vector.cu`.
 const MAX_EXPONENT: f64 = 1000.0;
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -573,7 +573,7 @@ fn ratio_to_first(counts: impl Iterator<Item = usize>) -> f64 {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

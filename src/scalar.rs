@@ -427,7 +427,7 @@ macro_rules! with_storage {
 }
 pub(crate) use with_storage;
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -34,7 +34,7 @@ miri() {
     need_nightly
     cargo +nightly miri --version >/dev/null 2>&1 || fail "Miri is missing: rustup +nightly component add miri"
     # The time of day is read from the host; everything else stays interpreted.
-    MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked --no-default-features --lib capi
+    MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked --no-default-features --test unit capi
 }
 
 tsan() {
@@ -109,13 +109,13 @@ valgrind_all() {
 
 assertions() {
     TERRACE_DEEP=1 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR="$folder/assertions" \
-        cargo test --locked --lib --test suite
+        cargo test --locked --test unit --test suite
 }
 
 # A sweep on a stencil is of the solve phase, where products are fused on GPUs; its test wants the bits of the host without it.
 contraction() {
     TERRACE_SIM_FLAGS="-ffp-contract=fast -mfma -fexpensive-optimizations" \
-        cargo test --locked --lib -- gpu:: --skip sweeps_on_stencils_are_those_of_the_host
+        cargo test --locked --test unit -- gpu:: --skip sweeps_on_stencils_are_those_of_the_host
 }
 
 # All architectures, optimised as they are installed.

@@ -26,7 +26,7 @@ executable() { # executable NAME ARGUMENTS...
 $cargo build --release --locked --workspace
 cp "$release/terrace" "$folder/terrace"
 cp "$release/libterrace.so" "$folder/libterrace.so.0"
-executable kernel-tests --lib
+executable kernel-tests --test unit
 executable suite-tests --test suite
 executable memory-tests --test gpu_memory
 # Programs that find the library beside them.

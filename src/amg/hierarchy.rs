@@ -374,5 +374,5 @@ fn is_incomplete<S: Components>(setup: &S, symbolic: &[LevelSymbolic<S>]) -> boo
     symbolic.iter().filter(|level| level.transfers.is_incomplete(setup).unwrap_or(false)).count() > 0
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -319,7 +319,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::components::smoother_info;

@@ -211,7 +211,7 @@ pub fn strong_axes(
     Ok(std::array::from_fn(|axis| possible(axis) && (in_lines[axis] || couplings[axis] >= threshold * strongest)))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -129,7 +129,7 @@ fn largest_tridiagonal(diagonal: &[f64], off: &[f64]) -> f64 {
     high
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     #[test]

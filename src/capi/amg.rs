@@ -241,7 +241,7 @@ pub(super) unsafe fn config_or_defaults(config: *const terrace_config) -> Result
     unsafe { config.as_ref() }.map_or(Ok(Config::new()), terrace_config::get)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

@@ -186,7 +186,7 @@ pub(super) fn copy<T: Copy + Sync, U: Copy + Send>(from: &[T], convert: impl Fn(
     Ok(to)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

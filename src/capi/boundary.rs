@@ -343,7 +343,7 @@ pub(super) unsafe fn destroy<H>(handle: *mut H) -> terrace_status {
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

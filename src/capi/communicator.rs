@@ -283,5 +283,5 @@ pub(super) fn hand_out(context: &Context, given: Result<Given>) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

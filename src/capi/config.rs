@@ -279,7 +279,7 @@ fn number<T: std::str::FromStr>(key: &str, value: &str, wanted: &str) -> crate::
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

@@ -212,7 +212,7 @@ pub unsafe extern "C" fn terrace_context_set_error(
     call!(context, |_| -> Result<()> { Err(boundary::wrapper_error(status, text!(message))?) })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::*;

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn terrace_context_get_memory(
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

@@ -199,7 +199,7 @@ pub unsafe extern "C" fn terrace_fsai_destroy(fsai: *mut terrace_fsai) -> terrac
     unsafe { boundary::destroy(fsai) }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

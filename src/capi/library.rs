@@ -63,7 +63,7 @@ fn texts(status: terrace_status) -> Option<&'static Texts> {
     rows.iter().find(|row| row.code == status)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use std::ffi::CStr;

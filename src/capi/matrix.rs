@@ -477,5 +477,5 @@ unsafe fn create(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -12,18 +12,18 @@ mod amg;
 mod arrays;
 mod borrow;
 mod boundary;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod caller_stream_tests;
 mod communicator;
 mod config;
 mod context;
 mod device;
 mod device_arrays;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod device_matrix_tests;
 mod distributed;
 mod fsai;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod lagged_tests;
 mod library;
 mod matrix;
@@ -31,7 +31,7 @@ mod operations;
 mod report;
 mod solver;
 mod stencil;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod testing;
 mod types;
 mod vector;

@@ -378,7 +378,7 @@ impl To<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

@@ -214,7 +214,7 @@ pub unsafe extern "C" fn terrace_report_destroy(report: *mut terrace_report) -> 
     unsafe { boundary::destroy(report) }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::testing::*;
     use super::*;

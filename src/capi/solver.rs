@@ -534,5 +534,5 @@ impl MonitorCallback {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

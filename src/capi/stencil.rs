@@ -184,7 +184,7 @@ pub(super) fn by_offset(stencil: &Stencil, values: Values, by_cell: bool) -> Res
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod device_tests;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

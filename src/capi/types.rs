@@ -216,7 +216,7 @@ fn type_name(value: terrace_type) -> String {
     name.to_string()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -192,7 +192,7 @@ pub unsafe fn store<T: Element>(context: &terrace_context, values: &[T], array: 
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::capi::testing::abi;

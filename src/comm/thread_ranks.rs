@@ -268,7 +268,7 @@ impl Communicator for ThreadRank {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::comm::{Ranks, Spread};

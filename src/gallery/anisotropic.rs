@@ -42,7 +42,7 @@ pub fn rotated_anisotropic(nx: usize, ny: usize, epsilon: f64, angle: f64) -> Re
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{is_m_matrix, row_sum, symmetric};

@@ -38,7 +38,7 @@ pub fn convection_diffusion(nx: usize, ny: usize, epsilon: f64) -> Result<Csr<f6
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{column_sums, is_m_matrix, row_sum, symmetric};

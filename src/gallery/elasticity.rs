@@ -196,7 +196,7 @@ fn gradient(corner: usize, x: [f64; 3]) -> [f64; 3] {
     [slope(0) * (factor(1) * factor(2)), slope(1) * (factor(0) * factor(2)), slope(2) * (factor(0) * factor(1))]
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -227,7 +227,7 @@ impl Family {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use crate::gallery::FAMILIES;
 

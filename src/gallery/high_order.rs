@@ -327,7 +327,7 @@ fn gauss_lobatto(p: usize) -> Vec<f64> {
     (0..=p).map(point).collect()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

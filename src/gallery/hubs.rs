@@ -33,7 +33,7 @@ pub fn hubs(n: usize, hubs: usize, every: usize) -> Result<Csr<f64>> {
     Csr::from_triplets(n, n, &triplets)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{is_m_matrix, row_sum, symmetric};

@@ -170,7 +170,7 @@ fn add_stiffness(weight: f64, nu: f64, ga: [f64; 3], gb: [f64; 3], block: &mut [
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::elasticity_tet;

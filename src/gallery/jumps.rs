@@ -37,7 +37,7 @@ pub fn jumps(n: [usize; 3], contrast: f64, inclusions: usize) -> Result<Csr<f64>
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::poisson7;

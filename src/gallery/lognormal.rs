@@ -80,7 +80,7 @@ fn normal(x: usize, y: usize, z: usize, seed: u64) -> f64 {
     (-2.0 * uniform(0).ln()).sqrt() * (std::f64::consts::TAU * uniform(1)).cos()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{row_sum, symmetric};

@@ -237,7 +237,7 @@ pub fn random_vector(n: usize) -> Result<Vec<f64>> {
     Ok(x)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod testing {
     use crate::sparse::Csr;
 
@@ -286,7 +286,7 @@ mod testing {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

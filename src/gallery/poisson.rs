@@ -32,7 +32,7 @@ fn laplacian(n: [usize; 3], axes: usize, most: usize) -> Result<Csr<f64>> {
     stencil::matrix(n, &steps, |_, step| if step == [0; 3] { neighbours } else { -1.0 })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{absolute_sum, fingerprint};

@@ -32,7 +32,7 @@ pub fn shuffled(problem: Problem) -> Result<Problem> {
     Ok(Problem { name: format!("{PREFIX}{name}"), matrix, coordinates, dimension, grid: None, is_stencil: false })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use crate::gallery::parse;
 

@@ -224,7 +224,7 @@ pub fn magnitudes(values: &[f64]) -> Vec<(i32, usize)> {
     counts.into_iter().collect()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery::testing::{is_m_matrix, symmetric};

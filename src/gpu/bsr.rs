@@ -145,7 +145,7 @@ impl Product for Bsr {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -19,7 +19,7 @@ impl Gpu {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use crate::gpu::tests::devices;
     use crate::hash::hash;

@@ -217,7 +217,7 @@ impl Product for Csr {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;

@@ -87,7 +87,7 @@ impl LongRows {
     }
 
     /// The rows with more than `limit` entries, in pieces of this length. Waits for the device.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub fn with(gpu: &Gpu, a: &DevicePattern, limit: usize, piece: usize) -> Result<LongRows> {
         let totals = gpu.zeroed::<i64>(NUMBERS)?;
         count(gpu, a, limit, &totals)?;
@@ -208,7 +208,7 @@ impl Product for CsrBalanced {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::{Backend, CgStep, Operator};

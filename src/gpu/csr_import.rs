@@ -152,7 +152,7 @@ impl<T: Number> DeviceCsr<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;

@@ -318,7 +318,7 @@ impl<V: Number> Operator<Gpu, V> for ReplicatedProduct<V> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::comm::{Ranks, threads};

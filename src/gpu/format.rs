@@ -350,7 +350,7 @@ impl FormatQuery {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::setup::DeviceCsr;

@@ -107,7 +107,7 @@ pub(super) fn run_captured<S>(
     result
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::Backend;

@@ -322,7 +322,7 @@ impl Gpu {
 
     /// Launches a write on the default stream of a simulated GPU. It is done when something waits for that stream, so a read that does not wait finds
     /// the old values.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub(crate) fn write_on_default_stream<T: Copy + Send + Sync + 'static>(&self, from: Vec<T>, to: &Slice<T>) {
         assert_eq!(from.len(), to.len());
         let address = to.address();
@@ -390,7 +390,7 @@ fn vendor_facts(vendor: Vendor) -> (String, usize) {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod krylov_tests;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

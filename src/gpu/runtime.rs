@@ -209,7 +209,7 @@ pub(super) trait Runtime: Send + Sync {
     /// Makes the stream wait for the default stream, where callers without a stream of their own work.
     fn follow_default_stream(&self) -> Result<()>;
     /// Launches work on the default stream of a simulated GPU, which is done when a stream waits for it.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     fn begin_on_default_stream(&self, _: Box<dyn FnOnce() + Send + Sync>) {
         unreachable!("only the simulation defers work of a caller");
     }

@@ -264,7 +264,7 @@ fn sort_by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i3
     Ok(order)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::setup::DeviceCsr;

@@ -1,12 +1,12 @@
 //! Storage of matrices in SELL chunks: layout and conversion from CSR, by the kernels of `kernels/sell_layout.cu`.
 
 use super::runtime::{BLOCK, View, bits_of};
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use super::sell_chunks::{ChunkParameters, PendingLayout};
 use super::sell_chunks::{GROUP, MAX_FILL_BLOCKS, SellKernel, is_long, of_tile};
 use super::sell_update::ValueUpdate;
 use super::setup::DeviceCsr;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use super::setup::DevicePattern;
 use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
@@ -46,7 +46,7 @@ impl SellLayout {
     }
 
     /// The layout with these parameters. Waits for the device.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub fn new(gpu: &Gpu, a: &DevicePattern, cut: ChunkParameters) -> Result<SellLayout> {
         let total = gpu.zeroed::<i64>(1)?;
         let started = PendingLayout::new(gpu, a, cut, &total)?;
@@ -173,7 +173,7 @@ impl Offsets {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

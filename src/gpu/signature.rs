@@ -52,7 +52,7 @@ pub(super) fn check(kernel: &str, parameters: &str, arguments: &[Type]) -> Resul
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

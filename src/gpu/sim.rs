@@ -33,7 +33,7 @@ struct State {
     /// Deferred work of the stream.
     held: Vec<Work>,
     /// Deferred work of callers on the default stream.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     default_stream: Vec<Box<dyn FnOnce() + Send + Sync>>,
 }
 
@@ -51,7 +51,7 @@ enum Work {
     Clear(u64, usize),
     Free(u64),
     /// Work of the caller that the stream waits for.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     Caller(Box<dyn FnOnce() + Send + Sync>),
 }
 
@@ -70,7 +70,7 @@ impl Sim {
             declared: HashMap::new(),
             capture: None,
             held: Vec::new(),
-            #[cfg(test)]
+            #[cfg(feature = "unit-tests")]
             default_stream: Vec::new(),
         };
         Ok(Sim { is_reversed, state: Arc::new(Mutex::new(state)) })
@@ -112,7 +112,7 @@ impl State {
                 }
                 Ok(())
             }
-            #[cfg(test)]
+            #[cfg(feature = "unit-tests")]
             Work::Caller(work) => {
                 work();
                 Ok(())
@@ -211,7 +211,7 @@ impl Runtime for Sim {
     }
 
     fn follow_default_stream(&self) -> Result<()> {
-        #[cfg(test)]
+        #[cfg(feature = "unit-tests")]
         {
             let mut state = lock(self.state.lock());
             let begun = std::mem::take(&mut state.default_stream);
@@ -220,7 +220,7 @@ impl Runtime for Sim {
         Ok(())
     }
 
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     fn begin_on_default_stream(&self, work: Box<dyn FnOnce() + Send + Sync>) {
         lock(self.state.lock()).default_stream.push(work);
     }

@@ -111,7 +111,7 @@ impl<S: Number> DeviceStencil<S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

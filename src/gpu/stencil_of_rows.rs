@@ -71,7 +71,7 @@ impl<T: Scalar> DeviceStencil<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -41,7 +41,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     Ok(DeviceCsr { rows: a.scalar_rows(), cols: a.cols * width, block: Block::SCALAR, offsets, columns, values })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

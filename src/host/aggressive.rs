@@ -48,7 +48,7 @@ fn two_steps(s: &Graph, coarse: &[bool]) -> Result<Graph> {
     Ok(Graph { offsets, columns })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -78,7 +78,7 @@ fn row<'a, S: Number, X: Number, Y: Scalar>(values: impl Iterator<Item = &'a S>,
     values.zip(x).map(|(v, x)| v.cast::<Y>() * x.cast()).reduce(|sum, term| sum + term).unwrap_or(Y::ZERO)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

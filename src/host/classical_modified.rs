@@ -41,7 +41,7 @@ impl<T: Scalar> Interpolation<Host, T> for ClassicalModified {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::strength;

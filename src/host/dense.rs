@@ -272,7 +272,7 @@ fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
     Ok(inverse)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

@@ -172,7 +172,7 @@ fn invert(m: &mut [f64], n: usize, bound: f64) {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::sparse::{Block, Csr};

@@ -64,7 +64,7 @@ fn pivot<T: Scalar>(a: &CsrView<'_, T>, i: usize, inverse: &[T], is_done: &[u8])
     (T::ONE / (own - lost), lost)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -103,7 +103,7 @@ impl<T: Scalar> Interpolation<Host, T> for Direct {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::strength;

@@ -224,7 +224,7 @@ fn power<T: Scalar>(host: &Host, a: &dyn Products<T>, inverse: &[T], steps: usiz
     Ok(Largest::from_power::<T>(norm, bound))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

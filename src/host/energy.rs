@@ -259,7 +259,7 @@ impl<T: Scalar> Interpolation<Host, T> for EnergyMinimisation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

@@ -329,7 +329,7 @@ impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::strength;

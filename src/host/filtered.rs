@@ -134,7 +134,7 @@ fn corrected<T: Scalar>(p: &CsrView<'_, T>, to: &Structure, constraint: &Constra
     Ok(values)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(crate) mod tests {
     use super::*;
     use crate::backend::parameters::Estimate;

@@ -248,7 +248,7 @@ fn row_on<T: Scalar, const N: usize>(
     Ok(true)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::fsai::{Fsai, Pattern};

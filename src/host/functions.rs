@@ -62,7 +62,7 @@ impl Held for Functions {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -158,7 +158,7 @@ fn subtract_product<S: Number, V: Number>(block: &[S], x: &[V], y: &mut [V::Wide
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -188,7 +188,7 @@ impl<T: Scalar> Coarsening<Host, T> for Hmis {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -50,7 +50,7 @@ pub(crate) fn largest<T: Scalar>(
     Ok(Largest::from_lanczos::<T>(&alphas, &betas, f64::INFINITY))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::parameters::Estimate;

@@ -140,7 +140,7 @@ impl<T: Scalar> Coarsening<Host, T> for Mis2 {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -159,7 +159,7 @@ impl<T: Scalar> Interpolation<Host, T> for MmExt {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

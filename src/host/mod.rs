@@ -61,7 +61,7 @@ mod storage_factory;
 pub mod strength;
 pub mod symmetry;
 pub mod tentative;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod testing;
 pub mod transpose;
 pub mod truncate;

@@ -183,7 +183,7 @@ fn row_product<S: Number, V: Number>(columns: &[i32], values: &[S], x: &[V], bas
     (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -180,7 +180,7 @@ impl<T: Scalar> Interpolation<Host, T> for Multipass {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

@@ -268,7 +268,7 @@ impl<S: Number> Rowwise for Dense<S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::multivector_rows::Kernel;
     use super::*;

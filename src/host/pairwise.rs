@@ -215,7 +215,7 @@ impl<T: Scalar> Coarsening<Host, T> for Pairwise {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::strength;

@@ -86,7 +86,7 @@ impl<T: Scalar> Coarsening<Host, T> for Pmis {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

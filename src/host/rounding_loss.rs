@@ -151,7 +151,7 @@ fn of_level<T: Scalar>(a: &Scaled<'_, T>, w: &[f64], p: Option<(&Scaled<'_, T>, 
     Ok(all)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

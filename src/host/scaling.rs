@@ -405,7 +405,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<V
     Ok(data)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -163,7 +163,7 @@ fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
     partial[0]
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

@@ -271,7 +271,7 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::config::Config;

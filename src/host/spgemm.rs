@@ -436,7 +436,7 @@ pub(super) fn multiply_block<T: Scalar>(shape: impl Shape, a: &[T], b: &[T], c: 
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -260,7 +260,7 @@ fn find_chunks<T: Scalar>(
     Ok(positions)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

@@ -283,7 +283,7 @@ fn each_diagonal_group<Y: Number>(
     });
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

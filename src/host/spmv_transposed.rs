@@ -51,7 +51,7 @@ fn sums<S: Number, T: Scalar>(a: &CsrView<'_, S>, x: &[T], rows: Range<usize>) -
     Ok((first * width, sums))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::{spmv, transpose};

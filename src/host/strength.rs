@@ -247,7 +247,7 @@ fn select<T: Scalar>(a: &CsrView<'_, T>, i: usize, out: &mut [i32], strong: impl
     count
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::parameters::Threshold;

@@ -126,7 +126,7 @@ fn add_line<T: Scalar>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

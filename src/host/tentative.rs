@@ -201,7 +201,7 @@ impl<T: Scalar> Interpolation<Host, T> for PlainAggregation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::spmv;

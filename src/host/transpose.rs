@@ -120,7 +120,7 @@ fn transpose_block<T: Scalar>(block: Block, from: &[T], to: &mut [T]) {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::sparse::transpose::pattern;

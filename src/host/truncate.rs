@@ -134,7 +134,7 @@ fn rescale<T: Scalar>(row: &mut [(i32, T)], total: T) {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

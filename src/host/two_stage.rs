@@ -43,7 +43,7 @@ pub fn interpolate<T: Scalar>(
     Ok((truncate::all_rows(&product.view(), truncation, pattern)?, stages))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::host::{extended_i, strength};

@@ -8,7 +8,7 @@ mod gmres;
 mod multivector_cg;
 mod richardson;
 mod run;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use crate::backend::Backend;

@@ -138,7 +138,7 @@ fn of<T: Scalar>(values: &[T]) -> u64 {
     sum.into_inner()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -189,7 +189,7 @@ impl DeviceStencilStorage {
     }
 
     /// Whether it came to the host.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub(super) fn has_host_copy(&self) -> bool {
         lock(self.copy.lock()).is_some()
     }

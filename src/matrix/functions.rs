@@ -48,7 +48,7 @@ impl Matrix {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

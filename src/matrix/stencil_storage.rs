@@ -175,7 +175,7 @@ impl Matrix {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

@@ -246,7 +246,7 @@ pub(super) fn effective(
     Ok(Effective { config: effective, choice })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -12,7 +12,7 @@
 mod profile;
 mod sample;
 mod structured;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use super::{Inverse, Method, defaults};

@@ -167,7 +167,7 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for ChebyshevSetup {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

@@ -18,7 +18,7 @@ fn width<B: Backend, V: Number>(values: usize, a: &dyn Operator<B, V>) -> usize 
     (values * a.vectors() / a.rows().max(1)).max(1)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::gauss_seidel;
     use crate::backend::components::{SmootherInput, Spectrum};

@@ -68,7 +68,7 @@ impl Solver {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use crate::config::Config;
     use crate::context::Context;

@@ -43,7 +43,7 @@ pub fn power<T: Scalar>(k: i32) -> T {
     T::from_f64(2.0_f64.powi(k))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::matrix::units::units;

@@ -98,7 +98,7 @@ impl Solves {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

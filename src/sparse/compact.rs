@@ -122,7 +122,7 @@ fn bases<S: Number>(a: &CsrView<'_, S>) -> Result<Option<Vec<i32>>> {
     Ok((too_far == 0.0).then_some(bases))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -175,7 +175,7 @@ fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, u
     Ok(true)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

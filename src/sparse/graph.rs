@@ -5,7 +5,7 @@ use crate::error::{Result, try_vec};
 
 /// For each block row the columns of its strong couplings without the diagonal, in the order of the matrix.
 #[derive(Debug, PartialEq)]
-#[cfg_attr(test, derive(Clone))]
+#[cfg_attr(feature = "unit-tests", derive(Clone))]
 pub struct Graph {
     /// Row offsets.
     pub offsets: Vec<i64>,

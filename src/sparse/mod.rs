@@ -473,7 +473,7 @@ impl<T: Number> SharedCsr<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

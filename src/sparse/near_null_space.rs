@@ -4,7 +4,7 @@ use crate::error::{Result, fail, try_extend, try_vec};
 
 /// Vectors over all rows, with the number of consecutive rows that belong to one node.
 #[derive(Debug, PartialEq)]
-#[cfg_attr(test, derive(Clone))]
+#[cfg_attr(feature = "unit-tests", derive(Clone))]
 pub struct NearNullSpace {
     /// Rows of a node.
     pub dofs_per_node: usize,
@@ -87,7 +87,7 @@ impl NearNullSpace {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -261,5 +261,5 @@ pub(crate) fn cast<T: Number, U: Number>(from: &[T]) -> Result<Vec<U>> {
     Ok(values)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

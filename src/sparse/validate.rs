@@ -144,7 +144,7 @@ fn row_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> DiagonalDefect {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::error::Status;

@@ -121,7 +121,10 @@ fn without_tests(code: &mut [char]) -> Vec<String> {
     let mut files = Vec::new();
     let mut i = 0;
     while i < code.len() {
-        if !["#[cfg(test)]", "#[cfg(all(test,"].iter().any(|attribute| starts_with(&code[i..], attribute)) {
+        if !["#[cfg(feature = \"unit-tests\")]", "#[cfg(all(feature = \"unit-tests\","]
+            .iter()
+            .any(|attribute| starts_with(&code[i..], attribute))
+        {
             i += 1;
             continue;
         }
@@ -307,13 +310,13 @@ fn paths_are_found_outside_of_tests_comments_and_literals() {
 use crate::{amg::{Amg, cycle}, host};
 // crate::comment
 const A: &str = "crate::text \" crate::text"; const B: &str = r#"crate::raw"#; const C: char = '"';
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use crate::of_a_test;
 fn f<'a>(x: &'a crate::gpu::Gpu) -> u32 { $crate::capi::call!(x) + other_crate::nothing }
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 #[rustfmt::skip]
 fn g<A, B>() { if true { crate::of_a_test::h() } else { crate::of_a_test::h() } }
-#[cfg(all(test, terrace_sim))]
+#[cfg(all(feature = "unit-tests", terrace_sim))]
 mod tests;
 mod inner { use super::super::solver; use super::names; }
 use crate::config::Config;

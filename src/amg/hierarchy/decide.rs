@@ -134,5 +134,5 @@ impl<S: SetupOn<S>, T: Scalar> Computing<'_, S, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -270,7 +270,7 @@ fn best_step([a, b, c]: [f64; 3], [d, e, f]: [f64; 3]) -> Option<f64> {
     alpha.is_finite().then_some(alpha)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -115,7 +115,7 @@ pub(in crate::capi) fn in_callers<R>(callback: impl FnOnce() -> R) -> R {
     result
 }
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[cfg(all(feature = "unit-tests", target_arch = "x86_64", not(miri)))]
 mod tests {
     use super::*;
 

@@ -49,7 +49,7 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
     Ok(DeviceGraph { rows: first.count, offsets, columns })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, irregular, problems, splittings, upload};
     use super::*;

@@ -71,7 +71,7 @@ impl Splitting {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;

@@ -142,7 +142,7 @@ fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColourin
     Ok(DeviceColouring { rows, starts })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

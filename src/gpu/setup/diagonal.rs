@@ -120,7 +120,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
     Ok(out)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -39,7 +39,7 @@ impl DiluPivots for Gpu {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, narrow, problems};
     use super::super::{DeviceCsr, irregular};

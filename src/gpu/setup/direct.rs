@@ -56,7 +56,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for Direct {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::*;

@@ -310,7 +310,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -142,7 +142,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

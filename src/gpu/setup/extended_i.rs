@@ -370,7 +370,7 @@ fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{irregular, narrow, problems, splittings, upload};
     use super::*;

@@ -356,7 +356,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::extended_i::interpolate;
     use super::super::tests::{irregular, narrow, problems, splittings, upload};

@@ -75,7 +75,7 @@ fn kept_pattern<T: Scalar>(
     Ok(DevicePattern { rows: p.rows, cols: p.cols, block: p.block, offsets, columns })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::setup::NearNullVectors;

@@ -366,7 +366,7 @@ fn adaptive_factor<T: Scalar>(
     rows.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, irregular, narrow, problems};
     use super::*;

@@ -86,7 +86,7 @@ impl Held for DeviceFunctions {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::irregular;
     use super::super::tests::{narrow, problems};

@@ -229,7 +229,7 @@ fn right_of<'a, T: Number>(
     Right { rows, cols: ap.cols(), block: ap.block(), begins, ends, columns, values, length }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{ascending, problems, random};
     use super::super::transpose::transpose;

@@ -57,7 +57,7 @@ pub(crate) fn numeric<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePa
     Ok(pattern.with(values))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::irregular;
     use super::super::tests::{ascending, narrow, problems, random};

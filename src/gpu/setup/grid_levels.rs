@@ -337,7 +337,7 @@ pub(super) fn stored_scaled<T: Scalar, S: Number>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::setup::{By as Scaling, Rounding, Setup, SetupMatrix, Stored};

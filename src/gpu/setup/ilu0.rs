@@ -56,7 +56,7 @@ impl Ilu0 for Gpu {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -48,7 +48,7 @@ pub(crate) fn largest<T: Scalar>(
     Ok(Largest::from_lanczos::<T>(alphas, &betas[done.min(1)..], f64::INFINITY))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::setup::Setup;

@@ -128,7 +128,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Mis2 {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

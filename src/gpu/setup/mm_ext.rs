@@ -93,7 +93,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::*;

@@ -22,7 +22,7 @@ pub(crate) mod gather_blocks;
 pub(crate) mod grid;
 pub(crate) mod grid_levels;
 mod ilu0;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(super) mod irregular;
 pub(crate) mod lanczos;
 mod lanes;
@@ -51,7 +51,7 @@ mod truncate;
 mod two_pass;
 pub(crate) mod two_stage;
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(super) mod tests;
 
 pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};

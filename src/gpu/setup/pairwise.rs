@@ -268,7 +268,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Pairwise {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

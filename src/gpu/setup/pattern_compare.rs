@@ -76,7 +76,7 @@ impl DeviceCoarse {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::DeviceAggregates;
     use super::super::coarse_numbering::Splitting;

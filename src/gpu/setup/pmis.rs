@@ -94,7 +94,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Pmis {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{irregular, problems, upload};
     use super::*;

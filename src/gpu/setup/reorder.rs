@@ -257,7 +257,7 @@ fn identity<T: Element>(gpu: &Gpu, name: &str, n: usize) -> Result<Buffer<T>> {
     Ok(to)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::irregular;
     use super::*;

@@ -38,7 +38,7 @@ impl Factors {
     }
 
     /// From factors alone, without their range.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub fn of(s: Buffer<f64>) -> Factors {
         Factors { s, range: (1.0, 1.0) }
     }
@@ -353,7 +353,7 @@ pub(super) fn over_values<T: Scalar>(
     Ok((gpu.kernel(&format!("{name}_{}_{rows}", T::PRECISION.name()))?, lanes))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -435,7 +435,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

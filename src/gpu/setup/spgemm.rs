@@ -319,7 +319,7 @@ pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
     (rows * lanes).div_ceil(BLOCK).min(most)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(super) mod tests {
     use super::super::tests::{problems, random};
     use super::*;

@@ -48,7 +48,7 @@ impl<T: Number> Product<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::DeviceCsr;
     use super::super::spgemm::tests::same_as_the_host;

@@ -128,7 +128,7 @@ fn reciprocal(n: usize) -> (i64, i32) {
     ((1_u64 << bits).div_ceil(n as u64) as i64, bits as i32)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::irregular::shuffled;
     use super::super::tests::random;

@@ -135,7 +135,7 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
     Ok(DeviceGraph { rows: a.rows, offsets, columns })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{download, irregular, narrow, problems};
     use super::*;

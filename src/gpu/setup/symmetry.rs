@@ -31,7 +31,7 @@ pub(crate) fn symmetry<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Symmetr
     }))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

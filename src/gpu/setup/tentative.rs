@@ -34,7 +34,7 @@ impl DeviceNearNullSpace {
     }
 
     /// A copy on the host.
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
         let vectors = gpu.fetch(&self.vectors)?;
         Ok(NearNullSpace { dofs_per_node: self.dofs_per_node, count: self.count, vectors })
@@ -198,7 +198,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for PlainAggregation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;

@@ -191,7 +191,7 @@ fn lanes(entries: usize, rows: usize, fewest: usize) -> usize {
     (entries / rows.max(1)).next_power_of_two().clamp(fewest, 32)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{problems, random};
     use super::*;

@@ -173,7 +173,7 @@ fn positions<T: Scalar>(
     Ok(Some(Positions { chunks, symbolic, kept }))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{devices, irregular, narrow, problems, splittings, upload};
     use super::super::{extended_i, mm_ext};

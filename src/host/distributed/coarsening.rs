@@ -249,7 +249,7 @@ pub(super) fn pattern(s: &Graph, own: &Range<usize>) -> Result<Csr<f32>> {
     Csr::with_pattern(n, n, Block::SCALAR, offsets, columns)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::comm::{Ranks, threads};

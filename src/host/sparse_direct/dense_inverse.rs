@@ -108,7 +108,7 @@ fn update(columns: &mut [f64], n: usize, block: Range<usize>, packed: &[f64], ex
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

@@ -253,7 +253,7 @@ fn portable(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     sums
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -14,7 +14,7 @@ mod ordering;
 mod pattern;
 mod residual;
 mod symbolic;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 pub use cholesky::ZeroPivots;

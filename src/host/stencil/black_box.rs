@@ -312,7 +312,7 @@ impl<T: Scalar> Interpolation<Host, T> for GridInterpolation {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

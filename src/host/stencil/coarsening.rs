@@ -53,7 +53,7 @@ impl<T: Scalar> Coarsening<Host, T> for GridCoarsening {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

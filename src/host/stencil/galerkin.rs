@@ -265,7 +265,7 @@ impl<'a, T: Scalar> Line<'a, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::common::GridWeights as Kind;

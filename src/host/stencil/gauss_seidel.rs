@@ -327,7 +327,7 @@ impl<W: Scalar> Own<W> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::context::Context;

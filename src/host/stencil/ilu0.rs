@@ -96,7 +96,7 @@ impl<T: Scalar> Eliminated<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

@@ -176,7 +176,7 @@ pub fn load_with_ends<W: Scalar>(load: &Load<'_, W>, grid: &Grid, line: usize, x
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::hash::hash;

@@ -152,7 +152,7 @@ pub(super) fn add_lines<W: Scalar>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::Operator;

@@ -311,7 +311,7 @@ fn keeping<T: Scalar, S: Number>(a: &SharedStencil<T>, vector: &[f64]) -> Result
     Ok(SharedStencil { pattern: Arc::clone(&a.pattern), values: Arc::new(values) })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;

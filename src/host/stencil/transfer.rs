@@ -234,7 +234,7 @@ fn restrict<W: Scalar>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::backend::Operator;

@@ -244,7 +244,7 @@ fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<()> {
         .map_err(|_| Error::new(Status::OutOfMemory, format!("no memory for more than {} entries", items.len())))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

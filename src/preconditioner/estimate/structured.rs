@@ -78,7 +78,7 @@ where
     Matrix::on_grid(Arc::new(pattern), values.into())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 

@@ -151,7 +151,7 @@ impl CellColours {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::sparse::{Grid, Offset};

@@ -99,7 +99,7 @@ fn offsets_on(grid: &Grid, row: usize, columns: &[i32]) -> Option<Vec<Offset>> {
     columns.iter().map(|column| offset_of(grid, row, *column as usize)).collect()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::gallery;
