@@ -80,6 +80,38 @@ DEVICE f64 lane_products(i64 row, const In<i64> &offsets, const In<i32> &columns
     return norms;
 }
 
+// Steps whose loads a warp issues together, of three blocks each: as many blocks as a row of hexahedra has.
+constexpr int BLOCK_STEPS = 9;
+
+// The product of a row of 3 x 3 blocks with z, by a warp: lane r < 3 gets that of scalar row r. Each of 27 lanes has one
+// entry of three blocks that follow each other, so that a load of theirs is one piece of memory.
+template <class T>
+DEVICE T block_row_product(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z) {
+    using Lanes = Group<32>;
+    const int lane = Lanes::rank();
+    const int entry = lane % 9;
+    const i64 end = lane < 27 ? offsets[row + 1] : 0;
+    T sum = 0;
+    for (i64 k = offsets[row] + lane / 9; k < end; k += 3 * BLOCK_STEPS) {
+        i32 column[BLOCK_STEPS];
+        T value[BLOCK_STEPS];
+        UNROLL
+        for (int b = 0; b < BLOCK_STEPS; ++b) {
+            const bool is_here = k + 3 * b < end;
+            column[b] = is_here ? columns[k + 3 * b] : 0;
+            value[b] = is_here ? values.once((k + 3 * b) * 9 + entry) : T(0);
+        }
+        UNROLL
+        for (int b = 0; b < BLOCK_STEPS; ++b) {
+            sum += k + 3 * b < end ? value[b] * z[static_cast<i64>(column[b]) * 3 + entry % 3] : T(0);
+        }
+    }
+    // Over the three blocks, then over the columns of a scalar row.
+    sum += Lanes::shuffle(sum, (lane + 9) & 31) + Lanes::shuffle(sum, (lane + 18) & 31);
+    const int first = 3 * (lane % 3);
+    return Lanes::shuffle(sum, first) + Lanes::shuffle(sum, first + 1) + Lanes::shuffle(sum, first + 2);
+}
+
 // The norm of the block of D^-1 in a row of n x n blocks, or the largest element if D is a diagonal.
 template <class T> DEVICE f64 norm_of_inverse(i64 row, int n, int width, const In<T> &inverse) {
     f64 norm = 0.0;
@@ -115,8 +147,8 @@ DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, c
     return sum;
 }
 
-// q = A z / beta for rows of n x n blocks, or scalars if n is 1, N lanes for each scalar row, and the partial sums of
-// z q. Beta is the norm from the partial sums before; a block of threads returns if it ends the recurrence. The first
+// q = A z / beta for rows of n x n blocks, or scalars if n is 1, N lanes for each scalar row or a warp for a row of 3 x 3
+// blocks, and the partial sums of z q. Beta is the norm from the partial sums before; a block of threads returns if it ends the recurrence. The first
 // product of a scalar matrix, or of one with compile-time block size DIM, also computes the largest row sum of D^-1
 // A, as ordered bits; it has N lanes for each block row.
 template <class T, int N, bool BLOCKS, int DIM>
@@ -148,6 +180,19 @@ DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const
             put_part(share, parts);
             return;
         }
+    }
+    if constexpr (DIM == 3) {
+        constexpr int LANES = 32;
+        const int r = Group<LANES>::rank();
+        for (i64 row = global_index() / LANES; row < rows; row += block_count() * (BLOCK / LANES)) {
+            const T product = scale * block_row_product(row, offsets, columns, values, z);
+            if (r < DIM) {
+                q[row * DIM + r] = product;
+                share += to_f64(product) * to_f64(z[row * DIM + r]);
+            }
+        }
+        put_part(share, parts);
+        return;
     }
     for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
         T sum;
