@@ -19,7 +19,7 @@ template <int N, class Work> DEVICE void each_row(i64 n, const Work &work) {
 }
 
 // The largest of `own` and the values of a row's neighbours; all lanes get it.
-template <int N> DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const In<u64> &values, u64 own) {
+template <int N, class Values> DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const Values &values, u64 own) {
     for (i64 k = start + Group<N>::rank(); k < end; k += MIS2_BATCH * N) {
         i32 column[MIS2_BATCH];
         UNROLL
@@ -154,6 +154,48 @@ DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i32> &f
     }
 }
 
+// All rounds of a small graph, by one block of threads.
+template <int N>
+DEVICE void mis2_rounds(i64 n, const In<i64> &offsets, const In<i32> &columns, const Out<u64> &key, const Out<u64> &near) {
+    constexpr i64 ROWS = BLOCK / N;
+    const i64 first = thread_index() / N;
+    const bool leads = Group<N>::rank() == 0;
+    SHARED(i32, is_left, 1);
+    for (bool is_first = true;; is_first = false) {
+        for (i64 i = first; i < n; i += ROWS) {
+            const u64 before = is_first ? MIS2_OUT : near[i];
+            if (is_first || (mis2_open(before) && key[static_cast<i64>(before & 0xffffffffull) - 1] != before)) {
+                const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
+                if (leads) {
+                    near[i] = largest;
+                }
+            }
+        }
+        if (thread_index() == 0) {
+            is_left[0] = 0;
+        }
+        barrier();
+        for (i64 i = first; i < n; i += ROWS) {
+            const u64 own = key[i];
+            if (!mis2_open(own)) {
+                continue;
+            }
+            const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, near, near[i]);
+            if (largest != MIS2_IN && largest != own) {
+                is_left[0] = 1;
+            } else if (leads) {
+                key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
+            }
+        }
+        barrier();
+        const bool ends = is_left[0] == 0;
+        barrier(); // before it is set again
+        if (ends) {
+            return;
+        }
+    }
+}
+
 KERNEL(mis2_roots, i64 n, In<u64> key, Out<i32> roots) {
     const i64 i = global_index();
     if (i < n) {
@@ -223,6 +265,9 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
     KERNEL(mis2_decide_##N, i64 n, i32 round, Out<i64> open, In<i32> from, Out<i32> to, In<i64> offsets, In<i32> columns, In<u64> near, \
            Out<u64> key) { \
         mis2_decide<N>(n, round, open, from, to, offsets, columns, near, key); \
+    } \
+    KERNEL(mis2_rounds_##N, i64 n, In<i64> offsets, In<i32> columns, Out<u64> key, Out<u64> near) { \
+        mis2_rounds<N>(n, offsets, columns, key, near); \
     } \
     KERNEL(mis2_join_##N, i64 n, In<i64> offsets, In<i32> columns, In<i32> before, Out<i32> after, Out<i64> left) { \
         mis2_join<N>(n, offsets, columns, before, after, left); \

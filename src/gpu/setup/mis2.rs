@@ -24,9 +24,17 @@ const ROUNDS: usize = 20;
 /// Most blocks of a kernel: more than run at the same time, and few enough that a surplus round takes no time.
 const MAX_BLOCKS: usize = 8192;
 
+/// Couplings up to which one block of threads does all rounds: its work takes less time than the launches of them.
+const SMALL: usize = 1 << 16;
+
 /// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the
 /// graph is not symmetric or needs many rounds.
 pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceAggregates> {
+    aggregate_from(gpu, s, seed, SMALL)
+}
+
+/// The same, with kernels for each round where there are more couplings than `small`.
+fn aggregate_from(gpu: &Gpu, s: &DeviceGraph, seed: u64, small: usize) -> Result<DeviceAggregates> {
     let n = s.rows;
     let lanes = lanes(s);
     let threads = (n * lanes).min(MAX_BLOCKS * BLOCK);
@@ -44,10 +52,15 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         &[&size, &(seed as i64), &offsets, &key.view(), &status.subslice(alone, 1).view()],
     )?;
     let (near_kernel, decide) = (kernel(&format!("mis2_near_{lanes}"))?, kernel(&format!("mis2_decide_{lanes}"))?);
-    let mut first = 0;
+    let is_small = s.columns.len() <= small;
+    let mut first = if is_small { ROUNDS as i32 } else { 0 };
+    if is_small && n > 0 {
+        let arguments: [&dyn Argument; 5] = [&size, &offsets, &columns, &key.view(), &near.view()];
+        gpu.launch_blocks(kernel(&format!("mis2_rounds_{lanes}"))?, 1, &arguments)?;
+    }
     loop {
         // Lists of the rows that a round looks at, and of those that it leaves to the next.
-        let list = || gpu.allocate::<i32>(n);
+        let list = || gpu.allocate::<i32>(if is_small { 0 } else { n });
         let (of_near, of_open) = ([list()?, list()?], [list()?, list()?]);
         for round in first..ROUNDS as i32 {
             let (from, to) = (round as usize % 2, (round as usize + 1) % 2);
@@ -180,10 +193,12 @@ mod tests {
                 };
                 for seed in [0, 3] {
                     let (of, count) = mis2::aggregate(&s, seed).unwrap();
-                    let found = aggregate(&gpu, &on_device, seed).unwrap();
-                    assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name}");
                     let members = of.iter().filter(|g| **g != mis2::NONE).count();
-                    assert_eq!((found.count, found.members), (count, members), "{name}");
+                    for small in [0, SMALL] {
+                        let found = aggregate_from(&gpu, &on_device, seed, small).unwrap();
+                        assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name}");
+                        assert_eq!((found.count, found.members), (count, members), "{name}");
+                    }
                 }
             }
         }
