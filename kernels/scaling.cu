@@ -182,14 +182,14 @@ DEVICE void largest_of_lines(i64 rows, int br, int bc, const In<i64> &offsets, c
     }
 FOR_SETUP(LARGEST_OF_LINES)
 
-// The ordered bits of the largest |v| outside of the diagonal.
+// The ordered bits of the largest |v| outside of the diagonal in `count` rows, which are `step` apart.
 template <class T>
-DEVICE void largest_off_diagonal(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void largest_off_diagonal(i64 count, i64 step, int br, int bc, const In<i64> &offsets, const In<i32> &columns,
                                  const In<T> &values, const Out<u64> &seen) {
     constexpr int N = 8;
     const int width = br * bc;
     u64 largest = 0;
-    for (i64 row = global_index() / N; row < rows; row += block_count() * (BLOCK / N)) {
+    for (i64 row = global_index() / N * step; row < count * step; row += block_count() * (BLOCK / N) * step) {
         const i64 start = offsets[row] * width;
         const i64 end = offsets[row + 1] * width;
         for (i64 at = start + Group<N>::rank(); at < end; at += N) {
@@ -208,9 +208,9 @@ DEVICE void largest_off_diagonal(i64 rows, int br, int bc, const In<i64> &offset
 }
 
 #define LARGEST_OFF_DIAGONAL(T) \
-    KERNEL(largest_off_diagonal_##T, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, \
+    KERNEL(largest_off_diagonal_##T, i64 count, i64 step, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, \
            Out<u64> seen) { \
-        largest_off_diagonal<T>(rows, br, bc, offsets, columns, values, seen); \
+        largest_off_diagonal<T>(count, step, br, bc, offsets, columns, values, seen); \
     }
 FOR_SETUP(LARGEST_OFF_DIAGONAL)
 
@@ -302,16 +302,16 @@ DEVICE void largest_scaled_stencil(i64 cells, const StencilShape &g, const Stenc
     }
 }
 
-// The largest entry of a stencil outside of the diagonal. `ones` has no elements.
+// The same for cells of a stencil. `ones` has no elements.
 template <class T>
-DEVICE void largest_off_diagonal_stencil(i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<f64> &ones,
+DEVICE void largest_off_diagonal_stencil(i64 count, i64 step, const StencilShape &g, const StencilNumbers &numbers, const In<f64> &ones,
                                          const In<T> &values, const Out<u64> &seen) {
     constexpr int CENTRE = 13;
     const Powers by{ones, 0};
     const i64 size = array_size(g);
     const int b = g.block, centre = numbers.of[CENTRE];
     u64 largest = 0;
-    for (i64 cell = global_index(); cell < cells; cell += block_count() * BLOCK) {
+    for (i64 cell = global_index() * step; cell < count * step; cell += block_count() * BLOCK * step) {
         each_of_cell(cell, g, numbers, by, by, values, [&](i64 place, f64 v) {
             const int array = static_cast<int>(place / size);
             const int e = array % (b * b);
@@ -327,9 +327,9 @@ DEVICE void largest_off_diagonal_stencil(i64 cells, const StencilShape &g, const
 }
 
 #define LARGEST_OFF_DIAGONAL_STENCIL(T) \
-    KERNEL_OF(2, largest_off_diagonal_stencil_##T, i64 cells, StencilShape g, StencilNumbers numbers, In<f64> ones, In<T> values, \
+    KERNEL_OF(2, largest_off_diagonal_stencil_##T, i64 count, i64 step, StencilShape g, StencilNumbers numbers, In<f64> ones, In<T> values, \
               Out<u64> seen) { \
-        largest_off_diagonal_stencil<T>(cells, g, numbers, ones, values, seen); \
+        largest_off_diagonal_stencil<T>(count, step, g, numbers, ones, values, seen); \
     }
 FOR_SETUP(LARGEST_OFF_DIAGONAL_STENCIL)
 

@@ -42,7 +42,7 @@ pub(crate) fn middle_of(low: f64, high: f64) -> Result<f64> {
     Ok(middle)
 }
 
-/// What all matrices of a hierarchy are multiplied by before they are scaled, given the largest entry of the finest outside of its diagonal. Then
+/// What all matrices of a hierarchy are multiplied by before they are scaled, given an entry of the finest outside of its diagonal. Then
 /// that entry is a power of two, and what is rounded to 16 bits is the same in all units. Entries that are small whole multiples of it are not
 /// rounded at all.
 pub(crate) fn unit_of(largest: f64) -> f64 {

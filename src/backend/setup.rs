@@ -432,7 +432,7 @@ pub(crate) trait Setup: Backend {
     /// The inverse of a matrix of few rows, dense and row by row.
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<S>>;
 
-    /// The largest entry outside of the diagonal, in absolute value; 0 where there is none.
+    /// The largest entry outside of the diagonal in a [sample](super::common::sample) of the rows, in absolute value; 0 where there is none.
     fn largest_off_diagonal<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<f64>;
     /// A matrix times a number. Shares the pattern.
     fn multiplied<T: Scalar>(&self, a: Self::Matrix<T>, by: f64) -> Result<Self::Matrix<T>>;

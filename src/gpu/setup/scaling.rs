@@ -4,6 +4,7 @@ use super::deferred_checks::DeferredChecks;
 use super::grid::GpuMatrix;
 use super::{DeviceCsr, diagonal};
 use crate::backend::Backend;
+use crate::backend::common::sample;
 use crate::backend::setup::Scaled;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
@@ -44,23 +45,25 @@ impl Factors {
     }
 }
 
-/// The largest entry outside of the diagonal, in absolute value; 0 where there is none. Waits for the device.
+/// As [`crate::host::scaling::largest_off_diagonal`]. Waits for the device.
 pub(crate) fn largest_off_diagonal<T: Scalar>(gpu: &Gpu, a: &GpuMatrix<T>) -> Result<f64> {
     const LANES: usize = 8;
     let largest = gpu.zeroed::<u64>(1)?;
     let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     match a {
         GpuMatrix::Stencil(a) => {
-            let (cells, numbers) = (a.pattern.grid.cells(), StencilNumbers::new(&a.pattern));
-            let arguments: [&dyn Argument; 6] =
-                [&(cells as i64), &a.shape(), &numbers, &View::NONE, &a.values.view(), &largest.view()];
-            gpu.launch(kernel("largest_off_diagonal_stencil")?, cells.min(MAX_BLOCKS * BLOCK), &arguments)?;
+            let ((count, step), numbers) = (sample(a.pattern.grid.cells()), StencilNumbers::new(&a.pattern));
+            let (values, sampled) = (a.values.view(), (count as i64, step as i64));
+            let arguments: [&dyn Argument; 7] =
+                [&sampled.0, &sampled.1, &a.shape(), &numbers, &View::NONE, &values, &largest.view()];
+            gpu.launch(kernel("largest_off_diagonal_stencil")?, count, &arguments)?;
         }
         a => {
-            let (rows, br, bc) = shape(a);
-            let arguments: [&dyn Argument; 7] =
-                [&rows, &br, &bc, &a.offsets.view(), &a.columns.view(), &a.values.view(), &largest.view()];
-            gpu.launch(kernel("largest_off_diagonal")?, (a.rows * LANES).min(MAX_BLOCKS * BLOCK), &arguments)?;
+            let ((_, br, bc), (count, step)) = (shape(a), sample(a.rows));
+            let (values, sampled) = (a.values.view(), (count as i64, step as i64));
+            let arguments: [&dyn Argument; 8] =
+                [&sampled.0, &sampled.1, &br, &bc, &a.offsets.view(), &a.columns.view(), &values, &largest.view()];
+            gpu.launch(kernel("largest_off_diagonal")?, count * LANES, &arguments)?;
         }
     }
     Ok(f64::from_bits(gpu.fetch(&largest)?[0]))

@@ -1,6 +1,7 @@
 //! Steps of set-up on stencils and their transfers: diagonals, bounds, scaling and storage.
 
 use super::product::line_grain;
+use crate::backend::common::sample;
 use crate::error::{Result, try_collect, try_vec};
 use crate::host::scaling::power_near_root;
 use crate::host::{diagonal, scaling};
@@ -131,16 +132,21 @@ pub fn row_bound<T: Scalar>(a: &SharedStencil<T>, inverse: &[T]) -> Result<f64> 
     Ok(largest.into_iter().fold(0.0, f64::max))
 }
 
-/// The largest entry outside of the diagonal, in absolute value; 0 where there is none.
+/// The largest entry outside of the diagonal in a sample of the cells, in absolute value; 0 where there is none.
 pub fn largest_off_diagonal<T: Scalar>(a: &SharedStencil<T>) -> Result<f64> {
-    let largest = par::map_ranges(a.pattern.grid.lines(), line_grain(a.pattern.grid.dims[0]), |lines| {
+    let (grid, b) = (&a.pattern.grid, a.pattern.block);
+    let (count, step) = sample(grid.cells());
+    let largest = par::map_ranges(count, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
-        for line in lines {
-            each_entry(a, line, |k, (r, c), _, _, v| {
-                if r != c || a.pattern.offsets[k] != [0; 3] {
-                    largest = largest.max(v.abs());
+        for cell in range.map(|i| i * step) {
+            let [nx, ny, _] = grid.dims;
+            let at = [cell % nx, cell / nx % ny, cell / (nx * ny)];
+            for (k, offset) in a.pattern.offsets.iter().enumerate() {
+                if (0..3).all(|axis| grid.step(axis, at[axis], offset[axis]).is_some()) {
+                    let off = (0..b * b).filter(|e| e / b != e % b || *offset != [0; 3]);
+                    largest = off.fold(largest, |max, e| max.max(a.array(k, e / b, e % b)[cell].to_f64().abs()));
                 }
-            });
+            }
         }
         Ok(largest)
     })?;
