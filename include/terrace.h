@@ -1867,7 +1867,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
  * hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
  *
- * Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
+ * Over ranks it is collective, b and x hold the rows of this rank, and `count` is the same on all ranks. Right-hand sides are solved one after the
+ * other, each with the bits of a call of its own. The status is the same on all ranks.
  *
  * Allocates nothing, but: the operator for values that have changed; vectors for the first solve of several right-hand sides together after
  * set-up or update, and for the first one with vectors in another precision, which are kept; a report of more than 64 right-hand sides; a

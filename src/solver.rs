@@ -103,6 +103,8 @@ pub struct Solver {
     monitor: Option<Monitor>,
     /// The right-hand side that is being solved for.
     index: usize,
+    /// Right-hand sides of a call over ranks, where the length of vectors does not tell: this rank may have no rows.
+    count: Option<usize>,
     state: Option<State>,
     /// The right-hand sides of the last solve.
     solves: Solves,
@@ -153,6 +155,7 @@ impl Solver {
             preconditioner_matrix: None,
             monitor: None,
             index: 0,
+            count: None,
             state: None,
             solves: Solves::default(),
             phases: Phases::default(),

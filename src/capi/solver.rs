@@ -260,7 +260,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
 /// hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
 ///
-/// Over ranks it is collective, b and x hold the rows of this rank, and `count` is 1. The status is the same on all ranks.
+/// Over ranks it is collective, b and x hold the rows of this rank, and `count` is the same on all ranks. Right-hand sides are solved one after the
+/// other, each with the bits of a call of its own. The status is the same on all ranks.
 ///
 /// Allocates nothing, but: the operator for values that have changed; vectors for the first solve of several right-hand sides together after
 /// set-up or update, and for the first one with vectors in another precision, which are kept; a report of more than 64 right-hand sides; a
@@ -427,12 +428,6 @@ unsafe fn solve(
         };
         let precision = precision("vector_type", vector_type)?;
         if solver.is_over_ranks() {
-            if count > 1 {
-                return fail!(
-                    Unsupported,
-                    "count is {count}; accepted over ranks: 1, in a call for each right-hand side"
-                );
-            }
             // SAFETY: arrays of so many elements, by this function's contract.
             with_precision!(precision, T => unsafe {
                 if device_vectors::<T>(&state.context, b, x, len)?.is_none() {
@@ -444,6 +439,7 @@ unsafe fn solve(
     };
     let ready = ready();
     let (guess, len, precision) = solver.agree(ready)?;
+    solver.expect_right_hand_sides(count as usize);
     let status = with_precision!(precision, T => {
         // SAFETY: arrays of `count` times `rows` elements, by this function's contract.
         match unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
@@ -461,7 +457,7 @@ unsafe fn solve(
             }
         }
     })?;
-    if rows == 0 {
+    if rows == 0 && !solver.is_over_ranks() {
         solver.report_right_hand_sides(count as usize)?;
     }
     Ok((status, solver.unsolved()))

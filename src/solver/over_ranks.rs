@@ -1,7 +1,7 @@
 //! Set-up and solves with a matrix over ranks. All calls are collective, and what fails on one rank fails on all.
 
 use super::parts::{Engine, Parts};
-use super::solve::{check_lengths, right_hand_sides};
+use super::solve::check_lengths;
 use super::solves::Solves;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
@@ -259,7 +259,7 @@ impl Solver {
         Ok(config)
     }
 
-    /// As [`Solver::solve`], for the part of this rank of one right-hand side.
+    /// As [`Solver::solve`], for the parts of this rank of right-hand sides, which are solved one after the other.
     pub(super) fn solve_over_ranks<T: Scalar>(
         &mut self,
         matrix: &Arc<Matrix>,
@@ -276,7 +276,7 @@ impl Solver {
             }
             let Some(mut state) = self.state.take() else { unreachable!("it was there") };
             let result = self.solve_with(&mut state, b, x, agreed);
-            self.state = Some(state);
+            (self.state, self.count) = (Some(state), None);
             result
         })
     }
@@ -298,7 +298,7 @@ impl Solver {
             }
             let Some(mut state) = self.state.take() else { unreachable!("it was there") };
             let result = self.solve_on_device_with(&mut state, b, x, agreed);
-            self.state = Some(state);
+            (self.state, self.count) = (Some(state), None);
             result
         })
     }
@@ -315,9 +315,28 @@ impl Solver {
         // Another solver of the same matrix may have another limit.
         let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
         let checked = timeout.and_then(|()| self.check_solve_over_ranks::<T>(matrix, lengths));
+        let known = self.count.take();
         ranks.agree(checked)?;
-        let given = ranks.reduce(i64::from(guess == Guess::Given), Reduction::Max)? != 0;
-        Ok(if given { Guess::Given } else { Guess::Zero })
+        // Vectors without elements do not tell how many there are.
+        let count = known.or(lengths.0.checked_div(matrix.rows())).map(|count| count as i64);
+        let mut largest =
+            [i64::from(guess == Guess::Given), count.unwrap_or(i64::MIN), count.map_or(i64::MIN, |count| -count)];
+        ranks.communicator().all_reduce(&mut largest, Reduction::Max)?;
+        let [given, most, fewest] = largest;
+        if fewest != i64::MIN && most != -fewest {
+            return fail!(
+                SizeMismatch,
+                "ranks solve for {} to {most} right-hand sides in one call; each must have its part of as many",
+                -fewest
+            );
+        }
+        self.count = Some(usize::try_from(most).unwrap_or(1));
+        Ok(if given != 0 { Guess::Given } else { Guess::Zero })
+    }
+
+    /// Tells how many right-hand sides the next solve has, where it is one over ranks.
+    pub(crate) fn expect_right_hand_sides(&mut self, count: usize) {
+        self.count = self.is_over_ranks().then_some(count);
     }
 
     /// What this rank can tell by itself. Takes over values of the matrix that have changed.
@@ -327,9 +346,6 @@ impl Solver {
         check_lengths(n, b, x)?;
         if b < n {
             return fail!(SizeMismatch, "b and x have no elements; each must have {n}");
-        }
-        if right_hand_sides(n, b) > 1 {
-            return unavailable("a solve for several right-hand sides", "call solve for one after the other");
         }
         match &state.engine {
             BackendEngine::Host(Engine::F64(parts)) if T::PRECISION == Precision::F64 || parts.converts => {}

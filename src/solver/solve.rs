@@ -154,7 +154,7 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
         self.solve_each(count, fallback, |solver, i, direct, report| {
             let context = solver.context.clone();
             if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
@@ -188,7 +188,7 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
         self.solve_each(count, fallback, |solver, i, direct, report| {
             if let Some(direct) = direct {
                 return solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report);
@@ -228,7 +228,7 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
         self.solve_each(count, fallback, |solver, i, direct, report| {
             if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
                 let load = &mut |i: usize, put: &mut Use<'_, Gpu, V>| put(b.subslice(i * n, n), x.subslice(i * n, n));

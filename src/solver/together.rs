@@ -110,7 +110,8 @@ impl Solver {
 
     /// Vectors of the multivectors for so many right-hand sides; 1 where they are solved one by one.
     fn vectors_together<B: SolverBackend, T: Scalar>(&self, parts: &Parts<B, T>, count: usize) -> usize {
-        let is_plain = parts.units == 0
+        let is_plain = !parts.backend.is_distributed()
+            && parts.units == 0
             && parts.norm == Norm::True
             && parts.null_space.is_none()
             && !parts.from_initial_residual

@@ -1,5 +1,7 @@
 //! Matrices over ranks, which are threads here: the same bits for any number of ranks, and errors on all of them.
 
+mod right_hand_sides;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use terrace::comm::{Communicator, Part, Reduction, threads};
