@@ -112,6 +112,14 @@ pub struct Inverse {
     over: Option<(Arc<Distribution>, bool)>,
 }
 
+/// What an update has computed.
+pub(crate) struct Updated {
+    built: Placed,
+    changes: u64,
+    units: i32,
+    over: Option<(Arc<Distribution>, bool)>,
+}
+
 /// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
 fn own_matrix(context: &Context, matrix: &Arc<Matrix>, config: &Config, rescales: bool) -> Result<(Arc<Matrix>, i32)> {
     match if rescales { matrix.units(config)? } else { 0 } {
@@ -249,8 +257,17 @@ impl Inverse {
     /// strong couplings and coarse unknowns are compared, and the hierarchy is set up again from the first level that differs. If the
     /// update fails, everything is unchanged.
     pub fn update(&mut self) -> Result<()> {
+        let updated = self.updated(None)?;
+        self.take_over(updated);
+        self.matrix.end_reading()
+    }
+
+    /// Computes an update, which changes nothing yet. Over ranks it is collective, and the new levels are over these.
+    pub(crate) fn updated(&self, over: Option<&Arc<Distribution>>) -> Result<Updated> {
         self.matrix.recheck_values(&self.context)?;
-        self.method.check(&self.context, &self.matrix)?;
+        if !self.is_divided() {
+            self.method.check(&self.context, &self.matrix)?;
+        }
         let changes = self.matrix.changes(&self.context)?;
         let (own, units) = own_matrix(&self.context, &self.matrix, &self.config, self.rescales)?;
         let builder = Builder {
@@ -261,7 +278,15 @@ impl Inverse {
             functions: self.functions.clone(),
             plan: None,
         };
-        self.built = build(self.method, &builder, Some(&*self.built.data), self.over())?;
+        let over = over.map(|over| (over, self.is_divided()));
+        let built = build(self.method, &builder, Some(&*self.built.data), over)?;
+        Ok(Updated { built, changes, units, over: over.map(|(over, divided)| (Arc::clone(over), divided)) })
+    }
+
+    /// Takes over an update.
+    pub(crate) fn take_over(&mut self, updated: Updated) {
+        let Updated { built, changes, units, over } = updated;
+        (self.built, self.over) = (built, over);
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         self.promotions.clear();
@@ -270,7 +295,26 @@ impl Inverse {
             self.work = self.count_work();
         }
         self.warn_of_breakdowns();
-        self.matrix.end_reading()
+    }
+
+    /// Whether set-up is divided among ranks.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.over.as_ref().is_some_and(|(_, divided)| *divided)
+    }
+
+    /// The ranks of which each has its rows.
+    pub(crate) fn distribution(&self) -> Option<&Arc<Distribution>> {
+        self.over.as_ref().map(|(over, _)| over)
+    }
+
+    /// Changes of the matrix before the last set-up or update.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// How it is made.
+    pub(crate) fn method(&self) -> Method {
+        self.method
     }
 
     /// Whether the last update set up levels again.

@@ -28,6 +28,7 @@ mod system;
 mod together;
 mod transposed;
 mod unsolved;
+mod update_over_ranks;
 mod user;
 
 use direct::Direct;
@@ -395,7 +396,7 @@ impl Solver {
             return self.update_direct();
         }
         if let Some(matrix) = self.matrix_over_ranks() {
-            return self.setup(Some(&matrix));
+            return self.update_over_ranks(&matrix);
         }
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
             let now = callers.units(&self.config)?;
@@ -566,6 +567,9 @@ impl Solver {
             report.setup_choice = grid.choice();
         }
         report.ranks = state.ranks.clone();
+        if let (Some(matrix), Some(inverse)) = (self.matrix_over_ranks(), &state.inverse) {
+            report.preconditioner_age = matrix.known_changes() - inverse.changes();
+        }
         report.solve = self.phases.clone();
         report.solves = self.solves.to_reports()?;
         Ok(report)

@@ -322,21 +322,9 @@ pub(crate) trait Setup: Backend {
     fn all_entries<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<usize> {
         Ok(a.entries())
     }
-    /// A matrix with the rows that interpolation looks at: where set-up is divided, also some of other ranks.
-    fn with_neighbours<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Matrix<T>> {
-        Ok(a.clone())
-    }
-    /// The strong couplings of these rows, where set-up is divided.
-    fn graph_with_neighbours<T: Scalar>(
-        &self,
-        _a: &Self::Matrix<T>,
-        _graph: &Self::Graph,
-    ) -> Result<Option<Self::Graph>> {
-        Ok(None)
-    }
-    /// The rows of this rank, where set-up is divided.
-    fn own_rows<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>> {
-        Ok(a)
+    /// Whether it is so on all ranks, where the set-up of a level with so many scalar rows is divided among them.
+    fn is_everywhere(&self, _rows: usize, is_here: bool) -> Result<bool> {
+        Ok(is_here)
     }
     /// A copy on the host, to look at.
     fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;

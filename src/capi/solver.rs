@@ -238,7 +238,8 @@ pub unsafe extern "C" fn terrace_solver_setup(
 ///
 /// - `solver`: not NULL.
 ///
-/// Over ranks it is collective, and a set-up with the new values.
+/// Over ranks it is collective, also where the values of some ranks alone have changed: each rank computes what belongs to its rows, by the coarse
+/// unknowns and patterns of set-up. What fails on one rank fails on all.
 ///
 /// Returns when the preconditioner is updated. When it fails, the preconditioner is as before; the factors of the option "solver.type" "direct" are then lost, and
 /// a solve is `TERRACE_ERROR_NOT_SET_UP` until an update or a set-up succeeds. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,

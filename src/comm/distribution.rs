@@ -36,6 +36,11 @@ impl Distribution {
         Ok(Arc::new(Distribution { ranks, starts: crate::error::try_copy(&self.starts)?, complete, node }))
     }
 
+    /// As [`Distribution::for_setup`], for an update of what was set up so.
+    pub fn for_update(&self, of: &Distribution, timeout: f64) -> Result<Arc<Distribution>> {
+        self.for_setup(of.complete, of.node, timeout)
+    }
+
     /// Whether each rank has whole nodes of `width` rows of the finest level.
     pub fn has_whole_nodes(&self, width: usize) -> bool {
         self.starts.iter().all(|start| start.is_multiple_of(width))

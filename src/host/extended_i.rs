@@ -6,6 +6,7 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
+use super::distributed::divided::{NeighbourRows, own_rows_alone};
 use super::interleaved_sum::InterleavedSum;
 use super::truncate::{self, Truncation};
 use super::two_stage::{self, Stages};
@@ -13,6 +14,7 @@ use super::{Host, rows};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::setup::Coarse;
+use crate::comm::Distribution;
 use crate::error::{Result, try_extend, try_push, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -298,6 +300,32 @@ impl<T: Scalar> Row<T> {
 /// The component, on aggressive levels in two stages.
 pub struct ExtendedI;
 
+/// Where set-up is divided, the rows of other ranks that weights depend on.
+struct OfOtherRanks(Arc<NeighbourRows>);
+
+impl InterpolationSymbolic<Host> for OfOtherRanks {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// The rows of this rank. Collective.
+fn divided<T: Scalar>(
+    over: &Arc<Distribution>,
+    input: &InterpolationInput<'_, Host, T>,
+) -> Result<Interpolated<Host, T>> {
+    let own = input.a.view();
+    let rows = match input.symbolic::<OfOtherRanks>() {
+        Some(OfOtherRanks(rows)) => Arc::clone(rows),
+        None => Arc::new(NeighbourRows::new(over, &own, input.graph)?),
+    };
+    let (a, s) = (rows.matrix(over, &own)?, rows.graph(input.graph)?);
+    let pattern = input.pattern().map(|pattern| &**pattern.rows());
+    let p = interpolate(&a.view(), &s, input.splitting("extended_i")?, None, input.truncation, pattern)?;
+    let p = own_rows_alone(over, &p.view())?.unwrap_or(p);
+    Ok(Interpolated { symbolic: Some(Arc::new(OfOtherRanks(rows))), ..Interpolated::alone(p.into_shared().into()) })
+}
+
 /// The patterns of the stages of an aggressive level. The first update computes them, because most hierarchies are
 /// never updated.
 struct StagePatterns(Stages);
@@ -310,6 +338,9 @@ impl InterpolationSymbolic<Host> for StagePatterns {
 
 impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        if let Some(over) = input.setup.divided(input.a.view().scalar_rows()) {
+            return divided(over, input);
+        }
         let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
         let pattern = input.pattern().map(|pattern| &**pattern.rows());
         let Coarse::TwoPass(first, second) = input.coarse else {

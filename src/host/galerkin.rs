@@ -1,8 +1,10 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
+use super::distributed::update::{DividedProduct, Factors};
 use super::spgemm;
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
 use crate::backend::setup::Symbolic;
+use crate::comm::Distribution;
 use crate::error::Result;
 use crate::par;
 use crate::scalar::Scalar;
@@ -10,7 +12,7 @@ use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
 /// Symbolic data of both SpGEMMs; it depends on the patterns alone.
-struct GalerkinSymbolic {
+pub(crate) struct GalerkinSymbolic {
     /// Row offsets of A P.
     ap_offsets: Vec<i64>,
     ap: SpgemmSymbolic,
@@ -48,11 +50,22 @@ impl GalerkinSymbolic {
 /// What is kept of a product for others with the same patterns. Found by the first of those, because most hierarchies
 /// are never updated.
 #[derive(Clone, Default)]
-pub(crate) struct ProductSymbolic(Option<Arc<GalerkinSymbolic>>);
+pub(crate) enum ProductSymbolic {
+    /// Not found yet.
+    #[default]
+    None,
+    Whole(Arc<GalerkinSymbolic>),
+    /// Of a product of which each rank computes its rows.
+    Divided(Arc<DividedProduct>),
+}
 
 impl Symbolic for ProductSymbolic {
     fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |symbolic| symbolic.bytes())
+        match self {
+            ProductSymbolic::None => 0,
+            ProductSymbolic::Whole(symbolic) => symbolic.bytes(),
+            ProductSymbolic::Divided(symbolic) => symbolic.bytes(),
+        }
     }
 }
 
@@ -72,9 +85,9 @@ pub(crate) fn product_numeric<T: Scalar>(
     a: &CsrView<'_, T>,
     p: &SharedCsr<T>,
 ) -> Result<(SharedCsr<T>, ProductSymbolic)> {
-    let (symbolic, ap) = match &symbolic.0 {
-        Some(symbolic) => (Arc::clone(symbolic), symbolic.numeric(a, p)?),
-        None => {
+    let (symbolic, ap) = match symbolic {
+        ProductSymbolic::Whole(symbolic) => (Arc::clone(symbolic), symbolic.numeric(a, p)?),
+        _ => {
             let (found, ap) = GalerkinSymbolic::new(r, a, p, coarse)?;
             (Arc::new(found), ap)
         }
@@ -85,7 +98,25 @@ pub(crate) fn product_numeric<T: Scalar>(
     let mut values = symbolic.coarse.numeric(r, ap, offsets, |_, _| ())?;
     fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
     let product = SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) };
-    Ok((product, ProductSymbolic(Some(symbolic))))
+    Ok((product, ProductSymbolic::Whole(symbolic)))
+}
+
+/// The same where this rank has its rows of all factors. Collective.
+pub(crate) fn product_numeric_divided<T: Scalar>(
+    over: &Arc<Distribution>,
+    symbolic: &ProductSymbolic,
+    coarse: &Arc<Structure>,
+    factors: Factors<'_, T>,
+) -> Result<(SharedCsr<T>, ProductSymbolic)> {
+    let (symbolic, ap) = match symbolic {
+        ProductSymbolic::Divided(symbolic) => (Arc::clone(symbolic), symbolic.numeric(over, factors)?),
+        _ => {
+            let (found, ap) = DividedProduct::new(over, factors, coarse)?;
+            (Arc::new(found), ap)
+        }
+    };
+    let product = symbolic.coarse(over, factors, &ap, coarse)?;
+    Ok((product, ProductSymbolic::Divided(symbolic)))
 }
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are

@@ -2,6 +2,7 @@
 
 use crate::backend::setup::{SetupMatrix, SetupPattern, Symbolic};
 use crate::error::{Result, fail};
+use crate::host::distributed::update::DividedTransposition;
 use crate::host::transpose::TransposeSymbolic;
 use crate::scalar::Number;
 use crate::sparse::{Block, CsrView, SharedCsr, SharedStencil, SharedTransfer, Storage, Structure};
@@ -152,10 +153,21 @@ impl SetupPattern for HostPattern {
 
 /// Symbolic data of a transposition; grids need none.
 #[derive(Clone)]
-pub struct HostTransposition(pub Option<Arc<TransposeSymbolic>>);
+pub(crate) enum HostTransposition {
+    /// Of a matrix in rows.
+    Rows(Arc<TransposeSymbolic>),
+    /// Of one of which this rank has its rows.
+    Divided(Arc<DividedTransposition>),
+    /// Between grids.
+    Grid,
+}
 
 impl Symbolic for HostTransposition {
     fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |symbolic| symbolic.bytes())
+        match self {
+            HostTransposition::Rows(symbolic) => symbolic.bytes(),
+            HostTransposition::Divided(symbolic) => symbolic.bytes(),
+            HostTransposition::Grid => 0,
+        }
     }
 }

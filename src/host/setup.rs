@@ -2,11 +2,13 @@
 
 use super::any_matrix::AnyOperator;
 use super::distributed::divided::{self, DividedProducts};
+use super::distributed::update::{DividedTransposition, Factors};
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
-use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength, transpose};
+use super::transpose::{self, TransposeSymbolic};
+use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength};
 use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
@@ -15,6 +17,7 @@ use crate::backend::setup::{
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
+use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
@@ -121,22 +124,10 @@ impl Setup for Host {
         }
     }
 
-    fn with_neighbours<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<HostMatrix<T>> {
-        match self.divided(a.scalar_rows()) {
-            Some(over) => Ok(divided::with_neighbours(over, &a.view())?.into_shared().into()),
-            None => Ok(a.clone()),
-        }
-    }
-
-    fn graph_with_neighbours<T: Scalar>(&self, a: &HostMatrix<T>, graph: &Graph) -> Result<Option<Graph>> {
-        let divided = self.divided(a.scalar_rows());
-        divided.map(|over| divided::graph_with_neighbours(over, graph, &a.view())).transpose()
-    }
-
-    fn own_rows<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
-        match self.divided(a.scalar_rows()) {
-            Some(over) => Ok(divided::own_rows_alone(over, &a.view())?.map_or(a, |own| own.into_shared().into())),
-            None => Ok(a),
+    fn is_everywhere(&self, rows: usize, is_here: bool) -> Result<bool> {
+        match self.divided(rows) {
+            Some(over) => Ok(over.ranks.reduce(i64::from(is_here), Reduction::Min)? != 0),
+            None => Ok(is_here),
         }
     }
 
@@ -218,10 +209,13 @@ impl Setup for Host {
     fn transpose_symbolic<T: Scalar>(&self, a: &HostMatrix<T>, transposed: &HostPattern) -> Result<HostTransposition> {
         match a {
             HostMatrix::Rows(a) => {
-                let symbolic = transpose::TransposeSymbolic::new(&a.view(), transposed.rows())?;
-                Ok(HostTransposition(Some(Arc::new(symbolic))))
+                let a = a.view();
+                Ok(match self.divided(a.scalar_rows()) {
+                    Some(over) => HostTransposition::Divided(Arc::new(DividedTransposition::new(over, &a)?)),
+                    None => HostTransposition::Rows(Arc::new(TransposeSymbolic::new(&a, transposed.rows())?)),
+                })
             }
-            _ => Ok(HostTransposition(None)),
+            _ => Ok(HostTransposition::Grid),
         }
     }
 
@@ -231,8 +225,12 @@ impl Setup for Host {
         a: &HostMatrix<T>,
         transposed: &HostPattern,
     ) -> Result<HostMatrix<T>> {
-        let (HostMatrix::Rows(a), Some(symbolic)) = (a, &symbolic.0) else { return self.transpose(a) };
-        let values = symbolic.numeric(&a.view(), transposed.rows())?;
+        let HostMatrix::Rows(rows) = a else { return self.transpose(a) };
+        let values = match (symbolic, self.divided(rows.view().scalar_rows())) {
+            (HostTransposition::Rows(symbolic), _) => symbolic.numeric(&rows.view(), transposed.rows())?,
+            (HostTransposition::Divided(symbolic), Some(over)) => symbolic.numeric(over, &rows.view())?,
+            _ => return self.transpose(a),
+        };
         Ok(SharedCsr { structure: Arc::clone(transposed.rows()), values: Arc::new(values) }.into())
     }
 
@@ -266,7 +264,14 @@ impl Setup for Host {
         p: &HostMatrix<T>,
     ) -> Result<(HostMatrix<T>, ProductSymbolic)> {
         let HostMatrix::Rows(in_rows) = p else { return self.product(r, a, p) };
-        let (coarse, symbolic) = galerkin::product_numeric(symbolic, pattern.rows(), &r.view(), &a.view(), in_rows)?;
+        let (r, a) = (r.view(), a.view());
+        let (coarse, symbolic) = match self.divided(a.scalar_rows()) {
+            Some(over) => {
+                let factors = Factors { r: &r, a: &a, p: &in_rows.view() };
+                galerkin::product_numeric_divided(over, symbolic, pattern.rows(), factors)?
+            }
+            None => galerkin::product_numeric(symbolic, pattern.rows(), &r, &a, in_rows)?,
+        };
         Ok((coarse.into(), symbolic))
     }
 
@@ -419,25 +424,12 @@ impl Setup for Host {
         which: Stored,
         _: &Mutex<()>,
     ) -> Result<HostMatrix<S>> {
-        if let (HostMatrix::Rows(a), Rounding::Nearest(rows, columns)) = (a, &rounding)
-            && let (Some(rows), Some(columns)) = (numbers(*rows)?, numbers(*columns)?)
-        {
-            return Ok(scaling::store_scaled(a, (&rows, &columns), (which.what, which.may_vanish))?.into());
+        let stored = self.rounded(a, rounding, which);
+        // A number that the format cannot hold leads to wider formats, on all ranks.
+        match (self.dividing_matrix(a), T::PRECISION == S::PRECISION) {
+            (Some(over), false) => over.ranks.agree(stored),
+            _ => stored,
         }
-        let (scaled, rounding) = match rounding {
-            Rounding::Nearest(rows, columns) => (self.scaled(a, rows, columns)?, StoreRounding::Nearest),
-            Rounding::RowSums(factors) => (a.clone(), StoreRounding::Keeping(factors)),
-        };
-        let which = (which.what, which.may_vanish);
-        Ok(match &scaled {
-            HostMatrix::Rows(a) => scaling::store(a, which, rounding)?.into(),
-            HostMatrix::Stencil(a) => HostMatrix::Stencil(stencil::setup::stored(a, which, rounding)?),
-            HostMatrix::Transfer(p) => {
-                let stored: SharedTransfer<S> = p.cast()?;
-                scaling::check_stored(p.values.as_slice(), stored.values.as_slice(), which, &|| Ok(0))?;
-                HostMatrix::Transfer(stored)
-            }
-        })
     }
 
     fn stored_array<T: Scalar, S: Number>(
@@ -469,6 +461,42 @@ impl Setup for Host {
 }
 
 impl Host {
+    /// The ranks among which the rows of a matrix are divided, also of one from or to a level that is not.
+    fn dividing_matrix<T: Scalar>(&self, a: &HostMatrix<T>) -> Option<&Arc<Distribution>> {
+        match a {
+            HostMatrix::Rows(a) => self.divided(a.view().scalar_rows().max(a.view().scalar_cols())),
+            HostMatrix::Stencil(_) | HostMatrix::Transfer(_) => None,
+        }
+    }
+
+    /// A matrix in another format.
+    fn rounded<T: Scalar, S: Number>(
+        &self,
+        a: &HostMatrix<T>,
+        rounding: Rounding<'_, Vec<f64>>,
+        which: Stored,
+    ) -> Result<HostMatrix<S>> {
+        if let (HostMatrix::Rows(a), Rounding::Nearest(rows, columns)) = (a, &rounding)
+            && let (Some(rows), Some(columns)) = (numbers(*rows)?, numbers(*columns)?)
+        {
+            return Ok(scaling::store_scaled(a, (&rows, &columns), (which.what, which.may_vanish))?.into());
+        }
+        let (scaled, rounding) = match rounding {
+            Rounding::Nearest(rows, columns) => (self.scaled(a, rows, columns)?, StoreRounding::Nearest),
+            Rounding::RowSums(factors) => (a.clone(), StoreRounding::Keeping(factors)),
+        };
+        let which = (which.what, which.may_vanish);
+        Ok(match &scaled {
+            HostMatrix::Rows(a) => scaling::store(a, which, rounding)?.into(),
+            HostMatrix::Stencil(a) => HostMatrix::Stencil(stencil::setup::stored(a, which, rounding)?),
+            HostMatrix::Transfer(p) => {
+                let stored: SharedTransfer<S> = p.cast()?;
+                scaling::check_stored(p.values.as_slice(), stored.values.as_slice(), which, &|| Ok(0))?;
+                HostMatrix::Transfer(stored)
+            }
+        })
+    }
+
     /// The largest eigenvalue of D^-1 A for a matrix in rows.
     pub(super) fn largest_of_rows<T: Scalar>(
         &self,

@@ -108,8 +108,10 @@ impl<'a, T: Scalar> Step<'a, T> {
         let mut own = try_vec(p.rows, 0_u32)?;
         par::for_each_mut(&mut own, par::ROW_GRAIN, |start, own| {
             for (own, i) in own.iter_mut().zip(start..) {
-                if let Some((j, _)) = tentative.view().row(i).next() {
-                    *own = position(&columns[offsets[i] as usize..offsets[i + 1] as usize], j) as u32;
+                let row = &columns[offsets[i] as usize..offsets[i + 1] as usize];
+                // Where set-up is divided, rows of other ranks are empty.
+                if let Some((j, _)) = tentative.view().row(i).next().filter(|_| !row.is_empty()) {
+                    *own = position(row, j) as u32;
                 }
             }
         });

@@ -6,8 +6,8 @@ use crate::comm::{Distribution, Halo, LocalColumns, Ranks, Reduction};
 use crate::context::Context;
 use crate::error::{Error, Result, fail, try_capacity, try_collect, try_copy, try_vec};
 use crate::host::symmetry;
-use crate::scalar::{Element, Precision, with_precision};
-use crate::sparse::{Block, Csr, Structure};
+use crate::scalar::{Element, Precision, Scalar, with_precision};
+use crate::sparse::{Block, Csr, CsrView, Structure};
 use crate::sync::lock;
 use std::sync::Arc;
 
@@ -56,6 +56,17 @@ impl DistributedRows {
     }
 }
 
+impl DistributedRows {
+    /// Refuses own rows without a diagonal.
+    fn check_diagonals<T: Scalar>(&self, own: &CsrView<'_, T>) -> Result<()> {
+        let has_diagonal = |i: usize| own.row(i).any(|(j, v)| j == self.halo.below + i && v[0] != T::ZERO);
+        match (0..own.rows).find(|i| !has_diagonal(*i)) {
+            Some(i) => fail!(MatrixValues, "row {}: the diagonal is missing or zero; AMG needs one", self.first + i),
+            None => Ok(()),
+        }
+    }
+}
+
 impl GivenRows {
     fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
@@ -84,6 +95,12 @@ impl GivenRows {
         }
         Ok(())
     }
+}
+
+/// The diagonal of own rows, of which so many columns of lower ranks come before the own ones.
+fn own_diagonal<T: Scalar>(own: &CsrView<'_, T>, below: usize) -> Result<Vec<T>> {
+    let entry = |i: usize| own.row(i).find(|(j, _)| *j == below + i).map_or(T::ZERO, |(_, v)| v[0]);
+    try_collect((0..own.rows).map(entry))
 }
 
 /// Checks that the rows of the ranks are those of one matrix, and returns the first of each. The same on every rank.
@@ -255,11 +272,7 @@ impl Matrix {
         with_precision!(self.precision(), T => {
             let a = self.shared::<T>()?;
             let view = a.view();
-            let has_diagonal = |i: usize| view.row(i).any(|(j, v)| j == rows.halo.below + i && v[0] != 0.0);
-            if let Some(i) = (0..view.rows).find(|i| !has_diagonal(*i)) {
-                let row = rows.first + i;
-                return fail!(MatrixValues, "row {row}: the diagonal is missing or zero; AMG needs one");
-            }
+            rows.check_diagonals(&view)?;
             let mut offsets = try_vec(total + 1, 0_i64)?;
             for i in 0..view.rows {
                 offsets[rows.first + i + 1] = view.row_range(i).len() as i64;
@@ -268,6 +281,33 @@ impl Matrix {
             let columns = try_collect((0..view.nnz()).map(|k| rows.global(view.col(k)) as i32))?;
             let values = try_copy(view.values)?;
             Matrix::computed(Csr { rows: total, cols: total, block: Block::SCALAR, offsets, columns, values })
+        })
+    }
+
+    /// The values of [`Matrix::among_all_rows`].
+    pub(crate) fn values_among_all_rows(&self, rows: &DistributedRows) -> Result<Values> {
+        with_precision!(self.precision(), T => {
+            let a = self.shared::<T>()?;
+            rows.check_diagonals(&a.view())?;
+            Ok(Values::from(try_copy(a.values.as_slice())?))
+        })
+    }
+
+    /// Collective: the values of [`Matrix::gathered`].
+    pub(crate) fn gathered_values(&self, rows: &DistributedRows) -> Result<Values> {
+        let ranks = &rows.over().ranks;
+        with_precision!(self.precision(), T => {
+            let a = ranks.agree(self.shared::<T>())?;
+            Ok(Values::from(ranks.gather(a.values.as_slice())?.0))
+        })
+    }
+
+    /// Collective: the values of [`Matrix::gathered_diagonal`].
+    pub(crate) fn gathered_diagonal_values(&self, rows: &DistributedRows) -> Result<Values> {
+        let ranks = &rows.over().ranks;
+        with_precision!(self.precision(), T => {
+            let local = self.shared::<T>().and_then(|a| own_diagonal(&a.view(), rows.halo.below));
+            Ok(Values::from(ranks.gather(&ranks.agree(local)?)?.0))
         })
     }
 
@@ -282,15 +322,8 @@ impl Matrix {
             );
         }
         with_precision!(self.precision(), T => {
-            let local = || {
-                let a = self.shared::<T>()?;
-                let (view, below) = (a.view(), rows.halo.below);
-                let mut diagonal = try_capacity(view.rows)?;
-                let entry = |i: usize| view.row(i).find(|(j, _)| *j == below + i).map_or(0.0, |(_, v)| v[0]);
-                diagonal.extend((0..view.rows).map(entry));
-                Ok(diagonal)
-            };
-            let (values, _) = ranks.gather(&ranks.agree(local())?)?;
+            let local = self.shared::<T>().and_then(|a| own_diagonal(&a.view(), rows.halo.below));
+            let (values, _) = ranks.gather(&ranks.agree(local)?)?;
             let whole = || {
                 let mut columns = try_capacity(total)?;
                 columns.extend(0..total as i32);

@@ -71,7 +71,7 @@ impl Solver {
     }
 
     /// Collective: how the matrix, and what set-up holds, are spread over the ranks.
-    fn spread(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<RanksReport> {
+    pub(super) fn spread(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<RanksReport> {
         let ranks = &rows.over().ranks;
         let report = ranks.agree(self.own_report())?;
         let halo = &rows.halo;
@@ -200,20 +200,17 @@ impl Solver {
             Method::Amg if over.is_divided(over.rows()) => self.divided_over_ranks(matrix, rows)?,
             _ => None,
         };
-        let made = match (divided, method) {
+        let is_divided = divided.is_some();
+        let of = match (divided, method) {
             (Some((own, config)), _) => {
                 self.effective = config;
-                Inverse::setup_over_ranks(method, &context, &Arc::new(own), &self.effective, (&over, true))
+                own
             }
-            (None, Method::Jacobi) => {
-                let whole = Arc::new(matrix.gathered_diagonal(rows)?);
-                Inverse::setup_over_ranks(method, &context, &whole, &self.effective, (&over, false))
-            }
-            (None, _) => {
-                let whole = Arc::new(matrix.gathered(rows)?);
-                Inverse::setup_over_ranks(method, &context, &whole, &self.effective, (&over, false))
-            }
+            (None, Method::Jacobi) => matrix.gathered_diagonal(rows)?,
+            (None, _) => matrix.gathered(rows)?,
         };
+        of.set_changes(matrix.known_changes());
+        let made = Inverse::setup_over_ranks(method, &context, &Arc::new(of), &self.effective, (&over, is_divided));
         if made.is_err() {
             over.ranks.communicator().revoke();
         }

@@ -138,7 +138,7 @@ impl<B: SolverBackend, T: Scalar> Parts<B, T> {
         Ok(())
     }
 
-    fn replace_operator(&mut self, operator: Arc<dyn Operator<B, T>>) {
+    pub(super) fn replace_operator(&mut self, operator: Arc<dyn Operator<B, T>>) {
         self.operator = operator;
         if let Some(together) = &mut self.together {
             together.a = None;
@@ -260,7 +260,7 @@ impl Solver {
     }
 
     /// The operator of the Krylov method: a narrower copy of the matrix where there is one, or that of the finest level where it is the same matrix.
-    fn operator<B: SolverBackend, T: Scalar>(
+    pub(super) fn operator<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
@@ -321,7 +321,7 @@ impl Solver {
     }
 
     /// The hierarchy, where its finest level is the matrix that is solved with.
-    fn shares<'a>(&self, inverse: Option<&'a Inverse>) -> Option<&'a Inverse> {
+    pub(super) fn shares<'a>(&self, inverse: Option<&'a Inverse>) -> Option<&'a Inverse> {
         inverse.filter(|_| self.preconditioner_matrix.is_none())
     }
 
@@ -341,7 +341,7 @@ impl Solver {
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, so its null space is not checked.
-    fn check_null_space<B: SolverBackend, T: Scalar>(
+    pub(super) fn check_null_space<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         null_space: &Option<NullSpace<B, T>>,
@@ -403,8 +403,19 @@ impl Solver {
             None => self.operator(&parts.backend, matrix, inverse.as_ref(), narrow.as_ref())?,
         };
         parts.replace_operator(operator);
-        // New levels may have other sweeps and formats, so that another default method applies.
-        if let Some(inverse) = inverse.as_ref().filter(|inverse| inverse.was_set_up_anew()) {
+        self.renew_method(inverse.as_ref(), parts)
+    }
+
+    /// Another method after an update: new levels may have other sweeps and formats, so that another default applies.
+    pub(super) fn renew_method<B: SolverBackend, T: Scalar>(
+        &self,
+        inverse: Option<&Inverse>,
+        parts: &mut Parts<B, T>,
+    ) -> Result<()>
+    where
+        Inverse: Preconditioner<B, T>,
+    {
+        if let Some(inverse) = inverse.filter(|inverse| inverse.was_set_up_anew()) {
             let name = self.method_name::<B, T>(Some(inverse));
             if name != parts.name {
                 parts.method = krylov::make(&name, &parts.backend, parts.rows, &self.config)?;

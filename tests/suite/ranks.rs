@@ -1,6 +1,7 @@
 //! Matrices over ranks, which are threads here: the same bits for any number of ranks, and errors on all of them.
 
 mod right_hand_sides;
+mod update;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -100,6 +100,7 @@ impl Builder<'_> {
         let (graph, same) = step.timed("strength", |step| {
             let graph = self.graph(step, a)?;
             let same = step.setup.same_graph(&kept.graph, &graph)?;
+            let same = step.setup.is_everywhere(a.scalar_rows(), same)?;
             Ok((graph, same))
         })?;
         if same && !self.coarsening().uses_values {

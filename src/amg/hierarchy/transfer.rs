@@ -76,18 +76,11 @@ impl Builder<'_> {
         };
         let made = earlier.is_none().then(|| choice.clone());
         let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
-        // Aggregates are interpolated from by the own rows of a matrix.
-        let (neighbours, graph) = match &*choice.coarse {
-            Coarse::Aggregates(_) => (a.clone(), None),
-            _ => step.timed("interpolation", |step| {
-                Ok((step.setup.with_neighbours(a)?, step.setup.graph_with_neighbours(a, &choice.graph)?))
-            })?,
-        };
         let input = InterpolationInput {
             setup: step.setup,
             parameters: self.config,
-            a: &neighbours,
-            graph: graph.as_ref().unwrap_or(&choice.graph),
+            a,
+            graph: &choice.graph,
             coarse: &choice.coarse,
             near_null_space: space,
             truncation: self.truncation(),
@@ -98,7 +91,6 @@ impl Builder<'_> {
         };
         let (interpolated, filtered, r, transposition) = step.timed("interpolation", |step| {
             let mut interpolated = interpolation.interpolate(&input)?;
-            interpolated.p = step.setup.own_rows(interpolated.p)?;
             let filtered = self.filter(step.setup, &mut interpolated, earlier.as_ref())?;
             let (r, transposition) = match &earlier {
                 None => (step.setup.transpose(&interpolated.p)?, None),

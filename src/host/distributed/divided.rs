@@ -5,22 +5,23 @@
 //! Vectors and coarse unknowns are complete on every rank, and so are small levels. A rank has the strength graph of its
 //! rows, for interpolation also that of the rows that they refer to.
 
+use super::fetched::FetchedRows;
 use crate::comm::halo::{columns_of_others, scaled};
-use crate::comm::{Distribution, Halo, Part, Reduction, bytes, bytes_mut};
+use crate::comm::{Distribution, Part, Reduction, bytes, bytes_mut};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_push, try_vec};
 use crate::host::eigenvalue::Products;
 use crate::host::spgemm::Fetched;
 use crate::host::{galerkin, spgemm, spmv, transpose};
 use crate::par;
 use crate::scalar::{Element, Scalar};
-use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr};
+use crate::sparse::{Csr, CsrView, Graph, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Tags of messages.
-const LENGTHS: i32 = 3;
-const COLUMNS: i32 = 4;
-const NUMBERS: i32 = 5;
+pub(super) const LENGTHS: i32 = 3;
+pub(super) const COLUMNS: i32 = 4;
+pub(super) const NUMBERS: i32 = 5;
 
 impl Distribution {
     /// Whether each rank has only its rows of the matrices of a level with `n` rows.
@@ -78,89 +79,54 @@ fn is_own<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> bool {
 }
 
 /// The values of entries.
-fn values_of<'a, T: Scalar>(a: &CsrView<'a, T>, entries: Range<usize>) -> &'a [T] {
+pub(super) fn values_of<'a, T: Scalar>(a: &CsrView<'a, T>, entries: Range<usize>) -> &'a [T] {
     &a.values[entries.start * a.block.len()..entries.end * a.block.len()]
 }
 
 /// The columns of the rows of this rank that are rows of other ranks, ascending.
-fn neighbours<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Vec<u64>> {
+pub(super) fn neighbours<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Result<Vec<u64>> {
     let places = entries(a, &rows_of(over, a));
     columns_of_others(places.len(), |k| a.col(places.start + k), &over.own_blocks(a.cols, a.block.cols))
 }
 
-/// Parts of arrays with as many elements for each element of these parts as `lengths` says.
-fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
-    let mut begin = 0;
-    let mut widened = try_capacity(parts.len())?;
-    for part in parts {
-        let length = lengths[part.begin..][..part.length].iter().sum::<i64>() as usize;
-        widened.push(Part { rank: part.rank, begin, length });
-        begin += length;
+/// What interpolation of own rows reads of other ranks: the rows that own ones refer to, of a scalar matrix and of its
+/// strength graph. Both have own rows alone.
+pub(crate) struct NeighbourRows {
+    matrix: FetchedRows,
+    graph: FetchedRows,
+}
+
+impl NeighbourRows {
+    /// Collective.
+    pub fn new<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, graph: &Graph) -> Result<NeighbourRows> {
+        let wanted = neighbours(over, a)?;
+        let graph = FetchedRows::new(over, (a.rows, 1), |i| graph.row(i), try_copy(&wanted)?)?;
+        let matrix = FetchedRows::new(over, (a.rows, 1), |i| &a.columns[a.row_range(i)], wanted)?;
+        Ok(NeighbourRows { matrix, graph })
     }
-    Ok((widened, begin))
-}
 
-/// Rows of other ranks: those that are `wanted`, ascending, one after the other. `row` has the columns and values of the
-/// rows of this rank, of a matrix of so many rows, columns and blocks. Collective.
-fn fetched<'a, T: Scalar>(
-    over: &Arc<Distribution>,
-    (n, cols, block): (usize, usize, Block),
-    row: impl Fn(usize) -> (&'a [i32], &'a [T]),
-    wanted: &[u64],
-) -> Result<Csr<T>> {
-    let (own, width) = (over.own_blocks(n, block.rows), block.len());
-    let below = wanted.partition_point(|i| *i < own.start as u64);
-    let halo = Halo::new(over, &over.block_starts(n, block.rows)?, wanted, below)?;
-    let sent = || halo.sent.iter().map(|i| row(own.start + *i as usize));
-    let out = try_collect(sent().map(|(columns, _)| columns.len() as i64))?;
-    let mut lengths = try_vec(wanted.len(), 0_i64)?;
-    over.exchange(LENGTHS, (&halo.sends, &out), (&halo.receives, &mut lengths))?;
-    let ((sends, outgoing), (receives, incoming)) = (widened(&halo.sends, &out)?, widened(&halo.receives, &lengths)?);
-    let (mut out_columns, mut out_values) = (try_capacity(outgoing)?, try_capacity(outgoing * width)?);
-    for (columns, values) in sent() {
-        out_columns.extend_from_slice(columns);
-        out_values.extend_from_slice(values);
+    /// The matrix with these rows. Collective.
+    pub fn matrix<T: Scalar>(&self, over: &Distribution, a: &CsrView<'_, T>) -> Result<Csr<T>> {
+        Ok(Csr {
+            rows: a.rows,
+            cols: a.cols,
+            block: a.block,
+            offsets: self.matrix.offsets_among(a.rows, |i| a.row_range(i).len())?,
+            columns: self.matrix.columns_among(a.columns)?,
+            values: self.matrix.values_among(over, a)?,
+        })
     }
-    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
-    over.exchange(COLUMNS, (&sends, &out_columns), (&receives, &mut columns))?;
-    let (sends, receives) = (scaled(&sends, width)?, scaled(&receives, width)?);
-    over.exchange(NUMBERS, (&sends, &out_values), (&receives, &mut values))?;
-    let offsets = par::offsets_from_counts(lengths)?;
-    Ok(Csr { rows: wanted.len(), cols, block, offsets, columns, values })
-}
 
-/// The rows of this rank, and of other ranks those that are `wanted`, ascending. Collective.
-fn with_rows<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>, wanted: &[u64]) -> Result<Csr<T>> {
-    let (n, own, width) = (a.rows, rows_of(over, a), a.block.len());
-    let below = wanted.partition_point(|i| *i < own.start as u64);
-    let places = entries(a, &own);
-    let own_columns: Vec<i32> = try_collect(places.clone().map(|k| a.col(k) as i32))?;
-    let row = |i: usize| {
-        let row = a.row_range(i);
-        (&own_columns[row.start - places.start..row.end - places.start], values_of(a, row))
-    };
-    let others = fetched(over, (n, a.cols, a.block), row, wanted)?;
+    /// The graph with these rows.
+    pub fn graph(&self, graph: &Graph) -> Result<Graph> {
+        let offsets = self.graph.offsets_among(graph.rows(), |i| graph.row(i).len())?;
+        Ok(Graph { offsets, columns: self.graph.columns_among(&graph.columns)? })
+    }
 
-    let mut offsets = try_vec(n + 1, 0_i64)?;
-    own.clone().for_each(|i| offsets[i + 1] = a.row_range(i).len() as i64);
-    let lengths = others.offsets.windows(2).map(|pair| pair[1] - pair[0]);
-    wanted.iter().zip(lengths).for_each(|(i, length)| offsets[*i as usize + 1] = length);
-    (0..n).for_each(|i| offsets[i + 1] += offsets[i]);
-    let total = offsets[n] as usize;
-    let (mut columns, mut values) = (try_capacity(total)?, try_capacity(total * width)?);
-    let first = others.offsets[below] as usize;
-    columns.extend_from_slice(&others.columns[..first]);
-    columns.extend_from_slice(&own_columns);
-    columns.extend_from_slice(&others.columns[first..]);
-    values.extend_from_slice(&others.values[..first * width]);
-    values.extend_from_slice(values_of(a, places));
-    values.extend_from_slice(&others.values[first * width..]);
-    Ok(Csr { rows: n, cols: a.cols, block: a.block, offsets, columns, values })
-}
-
-/// A square matrix with the rows that its own ones refer to. Collective.
-pub(crate) fn with_neighbours<T: Scalar>(over: &Arc<Distribution>, a: &CsrView<'_, T>) -> Result<Csr<T>> {
-    with_rows(over, a, &neighbours(over, a)?)
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.matrix.bytes() + self.graph.bytes()
+    }
 }
 
 /// The rows of this rank alone; none where there are no others.
@@ -193,17 +159,6 @@ pub(crate) fn gathered<T: Scalar>(over: &Distribution, a: &CsrView<'_, T>) -> Re
     Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
-/// The graph of a scalar matrix that has the rows of this rank, with those that its own rows refer to. Collective.
-pub(crate) fn graph_with_neighbours<T: Scalar>(
-    over: &Arc<Distribution>,
-    graph: &Graph,
-    a: &CsrView<'_, T>,
-) -> Result<Graph> {
-    let own = super::coarsening::pattern(graph, &rows_of(over, a))?;
-    let Csr { offsets, columns, .. } = with_rows(over, &own.view(), &neighbours(over, a)?)?;
-    Ok(Graph { offsets, columns })
-}
-
 /// Strong couplings of the rows of all ranks. Collective.
 pub(crate) fn all_couplings(over: &Distribution, graph: &Graph, own: &Range<usize>) -> Result<usize> {
     let here = graph.offsets[own.end] - graph.offsets[own.start];
@@ -215,60 +170,103 @@ pub(crate) fn transposed<T: Scalar>(over: &Distribution, p: &CsrView<'_, T>) -> 
     let own = own_rows_alone(over, p)?;
     let t = transpose::transpose(&own.as_ref().map_or(*p, Csr::view))?;
     drop(own);
-    let (ranks, starts) = (&over.ranks, over.block_starts(t.rows, t.block.rows)?);
-    let (rank, size, width) = (ranks.rank(), ranks.size(), t.block.len());
-    let place = |row: usize| t.offsets[row] as usize;
-    let counts = try_collect((0..size).map(|to| (place(starts[to + 1]) - place(starts[to])) as u64))?;
-    let (all, _) = ranks.gather(&counts)?;
-    let rows = starts[rank]..starts[rank + 1];
+    let messages = Transposition::new(over, &t.offsets, t.block.rows)?;
+    let columns = messages.exchanged(over, COLUMNS, &t.columns, 1)?;
+    let values = messages.exchanged(over, NUMBERS, &t.values, t.block.len())?;
+    Ok(Csr { rows: t.rows, cols: t.cols, block: t.block, offsets: messages.offsets(t.rows)?, columns, values })
+}
 
-    // What each rank has of the rows of another one lies together.
-    let (mut of_rows, mut of_entries) = (Vec::new(), Vec::new());
-    for to in (0..size).filter(|to| *to != rank && counts[*to] > 0) {
-        try_push(&mut of_rows, Part { rank: to, begin: starts[to], length: starts[to + 1] - starts[to] })?;
-        try_push(&mut of_entries, Part { rank: to, begin: place(starts[to]), length: counts[to] as usize })?;
-    }
-    let (mut row_parts, mut entry_parts, mut incoming) = (Vec::new(), Vec::new(), 0);
-    for from in (0..size).filter(|from| *from != rank && all[from * size + rank] > 0) {
-        let length = all[from * size + rank] as usize;
-        let begin = row_parts.len() * rows.len();
-        try_push(&mut row_parts, Part { rank: from, begin, length: rows.len() })?;
-        try_push(&mut entry_parts, Part { rank: from, begin: incoming, length })?;
-        incoming += length;
-    }
-    let out = try_collect((0..t.rows).map(|i| (place(i + 1) - place(i)) as i64))?;
-    let mut lengths = try_vec(row_parts.len() * rows.len(), 0_i64)?;
-    over.exchange(LENGTHS, (&of_rows, &out), (&row_parts, &mut lengths))?;
-    let (mut columns, mut values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
-    over.exchange(COLUMNS, (&of_entries, &t.columns), (&entry_parts, &mut columns))?;
-    let (of_values, value_parts) = (scaled(&of_entries, width)?, scaled(&entry_parts, width)?);
-    over.exchange(NUMBERS, (&of_values, &t.values), (&value_parts, &mut values))?;
+/// Messages of a transposition. Each rank has the transpose of its rows, and sends what belongs to the rows of others.
+pub(super) struct Transposition {
+    /// In entries.
+    sends: Vec<Part>,
+    receives: Vec<Part>,
+    /// How many lower ranks entries come from.
+    lower: usize,
+    /// Rows of this rank, and where they begin in the transpose of its own.
+    rows: Range<usize>,
+    begins: Vec<i64>,
+    /// Entries of each of these rows that come from other ranks, one rank after the other.
+    lengths: Vec<i64>,
+}
 
-    // Rows of lower ranks come first, so that columns ascend.
-    let mut at = try_collect(entry_parts.iter().map(|part| part.begin))?;
-    let lower = row_parts.iter().take_while(|part| part.rank < rank).count();
-    let mut offsets = try_vec(t.rows + 1, 0_i64)?;
-    let total = incoming + place(rows.end) - place(rows.start);
-    let (mut all_columns, mut all_values) = (try_capacity(total)?, try_capacity(total * width)?);
-    for i in 0..t.rows {
-        if rows.contains(&i) {
-            // None is this rank.
-            let sources = (0..lower).map(Some).chain([None]).chain((lower..row_parts.len()).map(Some));
-            for source in sources {
-                let Some(source) = source else {
-                    all_columns.extend_from_slice(&t.columns[place(i)..place(i + 1)]);
-                    all_values.extend_from_slice(&t.values[place(i) * width..place(i + 1) * width]);
-                    continue;
-                };
-                let length = lengths[source * rows.len() + i - rows.start] as usize;
-                all_columns.extend_from_slice(&columns[at[source]..][..length]);
-                all_values.extend_from_slice(&values[at[source] * width..][..length * width]);
-                at[source] += length;
+impl Transposition {
+    /// For the offsets of the transpose of own rows, in blocks of `width` rows. Collective.
+    pub fn new(over: &Distribution, offsets: &[i64], width: usize) -> Result<Transposition> {
+        let n = offsets.len() - 1;
+        let (ranks, starts) = (&over.ranks, over.block_starts(n, width)?);
+        let (rank, size) = (ranks.rank(), ranks.size());
+        let place = |row: usize| offsets[row] as usize;
+        let counts = try_collect((0..size).map(|to| (place(starts[to + 1]) - place(starts[to])) as u64))?;
+        let (all, _) = ranks.gather(&counts)?;
+        let rows = starts[rank]..starts[rank + 1];
+
+        // What each rank has of the rows of another one lies together.
+        let (mut of_rows, mut sends) = (Vec::new(), Vec::new());
+        for to in (0..size).filter(|to| *to != rank && counts[*to] > 0) {
+            try_push(&mut of_rows, Part { rank: to, begin: starts[to], length: starts[to + 1] - starts[to] })?;
+            try_push(&mut sends, Part { rank: to, begin: place(starts[to]), length: counts[to] as usize })?;
+        }
+        let (mut row_parts, mut receives, mut incoming) = (Vec::new(), Vec::new(), 0);
+        for from in (0..size).filter(|from| *from != rank && all[from * size + rank] > 0) {
+            let length = all[from * size + rank] as usize;
+            let begin = row_parts.len() * rows.len();
+            try_push(&mut row_parts, Part { rank: from, begin, length: rows.len() })?;
+            try_push(&mut receives, Part { rank: from, begin: incoming, length })?;
+            incoming += length;
+        }
+        let out = try_collect((0..n).map(|i| offsets[i + 1] - offsets[i]))?;
+        let mut lengths = try_vec(row_parts.len() * rows.len(), 0_i64)?;
+        over.exchange(LENGTHS, (&of_rows, &out), (&row_parts, &mut lengths))?;
+        let lower = receives.iter().take_while(|part| part.rank < rank).count();
+        let begins = try_copy(&offsets[rows.start..=rows.end])?;
+        Ok(Transposition { sends, receives, lower, rows, begins, lengths })
+    }
+
+    /// Offsets of the rows of this rank of the transpose among all `n`.
+    fn offsets(&self, n: usize) -> Result<Vec<i64>> {
+        let mut offsets = try_vec(n + 1, 0_i64)?;
+        for (i, row) in self.rows.clone().enumerate() {
+            offsets[row + 1] = self.begins[i + 1] - self.begins[i];
+        }
+        for of_rank in self.lengths.chunks_exact(self.rows.len().max(1)) {
+            of_rank.iter().zip(self.rows.clone()).for_each(|(length, row)| offsets[row + 1] += length);
+        }
+        (0..n).for_each(|i| offsets[i + 1] += offsets[i]);
+        Ok(offsets)
+    }
+
+    /// From something for each entry of the transpose of own rows, `width` elements each, that for the rows of this rank of
+    /// the transpose. Collective.
+    pub fn exchanged<E: Element>(&self, over: &Distribution, tag: i32, own: &[E], width: usize) -> Result<Vec<E>> {
+        let incoming = self.receives.iter().map(|part| part.length).sum::<usize>();
+        let mut others = try_vec(incoming * width, E::default())?;
+        let (sends, receives) = (scaled(&self.sends, width)?, scaled(&self.receives, width)?);
+        over.exchange(tag, (&sends, own), (&receives, &mut others))?;
+        let count = self.rows.len();
+        let here = (self.begins[count] - self.begins[0]) as usize;
+        let mut all = try_capacity((incoming + here) * width)?;
+        let mut at = try_collect(self.receives.iter().map(|part| part.begin))?;
+        for i in 0..count {
+            // Rows of lower ranks come first, so that columns ascend.
+            for source in 0..=at.len() {
+                if source == self.lower {
+                    all.extend_from_slice(&own[self.begins[i] as usize * width..self.begins[i + 1] as usize * width]);
+                }
+                if let Some(at) = at.get_mut(source) {
+                    let length = self.lengths[source * count + i] as usize;
+                    all.extend_from_slice(&others[*at * width..(*at + length) * width]);
+                    *at += length;
+                }
             }
         }
-        offsets[i + 1] = all_columns.len() as i64;
+        Ok(all)
     }
-    Ok(Csr { rows: t.rows, cols: t.cols, block: t.block, offsets, columns: all_columns, values: all_values })
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.begins[..]) + size_of_val(&self.lengths[..])
+    }
 }
 
 /// The rows of this rank of R A P; all where the level is complete on every rank. Collective.
@@ -279,16 +277,18 @@ pub(crate) fn product<T: Scalar>(
     p: &CsrView<'_, T>,
 ) -> Result<SharedCsr<T>> {
     // P and A P are matrices of the library, whose columns are counted from 0.
-    let others = neighbours(over, a)?;
-    let row_of_p = |i: usize| (&p.columns[p.row_range(i)], values_of(p, p.row_range(i)));
-    let rows = fetched(over, (p.rows, p.cols, p.block), row_of_p, &others)?;
-    let of_others = Fetched { range: rows_of(over, p), others: &others, rows: rows.view() };
-    let ap = spgemm::divided_intermediate(a, p, of_others)?;
-    let others = neighbours(over, r)?;
-    let rows = fetched(over, ap.shape(), |i| ap.entries_of(i), &others)?;
-    let of_others = Fetched { range: rows_of(over, a), others: &others, rows: rows.view() };
+    let row_of_p = |i: usize| &p.columns[p.row_range(i)];
+    let fetched = FetchedRows::new(over, (p.rows, p.block.rows), row_of_p, neighbours(over, a)?)?;
+    let values = fetched.values(over, p.block.len(), |i| values_of(p, p.row_range(i)))?;
+    let rows = fetched.view(p.cols, p.block, &values);
+    let ap = spgemm::divided_intermediate(a, p, Fetched { range: rows_of(over, p), others: &fetched.rows, rows })?;
+    let (n, cols, block) = ap.shape();
+    let fetched = FetchedRows::new(over, (n, block.rows), |i| ap.entries_of(i).0, neighbours(over, r)?)?;
+    let values = fetched.values(over, block.len(), |i| ap.entries_of(i).1)?;
+    let rows = fetched.view(cols, block, &values);
+    let of_others = Fetched { range: rows_of(over, a), others: &fetched.rows, rows };
     let mut coarse = spgemm::multiply_divided(r, &ap, of_others)?;
-    drop((ap, rows));
+    drop((ap, values, fetched));
     let Csr { offsets, columns, values, block, .. } = &mut coarse;
     galerkin::fill_empty_diagonals(offsets, columns, *block, values);
     if !over.is_divided(coarse.rows * coarse.block.rows) {

@@ -6,8 +6,10 @@
 
 pub(crate) mod coarsening;
 pub(crate) mod divided;
+mod fetched;
 mod operator;
 mod replicated;
+pub(crate) mod update;
 
 pub(crate) use operator::{DistributedMatrix, Parts, distributed};
 pub(crate) use replicated::Replicated;

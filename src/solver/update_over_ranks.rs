@@ -1,0 +1,103 @@
+//! Updates to new values of a matrix over ranks: coarse unknowns, patterns and messages stay.
+
+use super::parts::{Engine, Parts};
+use super::user::SolverBackend;
+use super::{BackendEngine, Solver, State};
+use crate::backend::{Operator, Preconditioner};
+use crate::comm::Ranks;
+use crate::error::Result;
+use crate::matrix::{DistributedRows, Matrix};
+use crate::preconditioner::{Inverse, Method};
+use crate::scalar::Scalar;
+use std::sync::Arc;
+
+impl Solver {
+    /// Collective: as [`Solver::update`]. What fails on one rank fails on all, and leaves the preconditioner as it was.
+    pub(super) fn update_over_ranks(&mut self, matrix: &Arc<Matrix>) -> Result<()> {
+        let Some(rows) = matrix.over_ranks() else { unreachable!("the matrix is over ranks") };
+        let ranks = &rows.over().ranks;
+        ranks.run(|| {
+            let checked = ranks.set_timeout(self.config.real("comm.timeout")).and_then(|()| {
+                let changes = matrix.changes(&self.context)?;
+                matrix.recheck_values(&self.context).map(|()| changes)
+            });
+            let changes = ranks.agree(checked)?;
+            let Some(mut state) = self.state.take() else { unreachable!("it has the matrix") };
+            let renewed = self.update_all_over_ranks(matrix, rows, &mut state);
+            if renewed.is_ok() {
+                state.changes = changes;
+            }
+            self.state = Some(state);
+            renewed?;
+            let spread = self.spread(matrix, rows)?;
+            if let Some(state) = &mut self.state {
+                state.ranks = Some(spread);
+            }
+            Ok(())
+        })
+    }
+
+    fn update_all_over_ranks(&self, matrix: &Arc<Matrix>, rows: &DistributedRows, state: &mut State) -> Result<()> {
+        let State { inverse, engine, .. } = state;
+        match engine {
+            BackendEngine::Host(Engine::F64(parts)) => self.update_parts_over_ranks(matrix, rows, inverse, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.update_parts_over_ranks(matrix, rows, inverse, parts),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.update_parts_over_ranks(matrix, rows, inverse, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.update_parts_over_ranks(matrix, rows, inverse, parts),
+            BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
+        }
+    }
+
+    /// Updates operator and preconditioner. The operator is made, and the null space checked, before anything changes.
+    fn update_parts_over_ranks<B: SolverBackend, T: Scalar>(
+        &self,
+        matrix: &Arc<Matrix>,
+        rows: &DistributedRows,
+        inverse: &mut Option<Inverse>,
+        parts: &mut Parts<B, T>,
+    ) -> Result<()>
+    where
+        Inverse: Preconditioner<B, T>,
+    {
+        let ranks = &rows.over().ranks;
+        let is_shared = inverse.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
+        let own: Option<Arc<dyn Operator<B, T>>> = match is_shared && parts.null_space.is_none() {
+            true => None,
+            false => Some(ranks.agree(parts.backend.matrix_operator(matrix))?.into()),
+        };
+        if let Some(operator) = &own {
+            self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
+        }
+        if let Some(inverse) = inverse {
+            self.update_inverse(matrix, rows, inverse)?;
+        }
+        parts.method.discard_graph();
+        let finest = inverse.as_ref().and_then(Preconditioner::<B, T>::operator).filter(|_| is_shared);
+        if let Some(operator) = finest.or(own) {
+            parts.replace_operator(operator);
+        }
+        let renewed = self.renew_method(inverse.as_ref(), parts);
+        ranks.settle(renewed)
+    }
+
+    /// Collective: numeric-only update of the preconditioner. As in set-up, a communicator of its own serves for it, so that
+    /// ranks can agree on a failure in the middle, and the levels that are there stay of use.
+    fn update_inverse(&self, matrix: &Matrix, rows: &DistributedRows, inverse: &mut Inverse) -> Result<()> {
+        let ranks: &Ranks = &rows.over().ranks;
+        let values = match inverse.method() {
+            _ if inverse.is_divided() => ranks.agree(matrix.values_among_all_rows(rows))?,
+            Method::Jacobi => matrix.gathered_diagonal_values(rows)?,
+            Method::Amg | Method::Fsai => matrix.gathered_values(rows)?,
+        };
+        ranks.agree(inverse.matrix().update_values(values))?;
+        inverse.matrix().set_changes(matrix.known_changes());
+        let Some(of) = inverse.distribution() else { unreachable!("it is over ranks") };
+        let over = rows.over().for_update(of, self.config.real("comm.timeout"))?;
+        let updated = inverse.updated(Some(&over));
+        if updated.is_err() {
+            over.ranks.communicator().revoke();
+        }
+        inverse.take_over(ranks.agree(updated)?);
+        Ok(())
+    }
+}
