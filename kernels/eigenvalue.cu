@@ -80,8 +80,8 @@ DEVICE f64 lane_products(i64 row, const In<i64> &offsets, const In<i32> &columns
     return norms;
 }
 
-// Steps whose loads a warp issues together, of three blocks each: as many blocks as a row of hexahedra has.
-constexpr int BLOCK_STEPS = 9;
+// Steps whose loads a warp issues together, of three blocks each: as many blocks as a row of tetrahedra has.
+constexpr int BLOCK_STEPS = 5;
 
 // The product of a row of 3 x 3 blocks with z, by a warp: lane r < 3 gets that of scalar row r. Each of 27 lanes has one
 // entry of three blocks that follow each other, so that a load of theirs is one piece of memory.
@@ -191,30 +191,29 @@ DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const
                 share += to_f64(product) * to_f64(z[row * DIM + r]);
             }
         }
-        put_part(share, parts);
-        return;
-    }
-    for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
-        T sum;
-        T size = 0;
-        if constexpr (BLOCKS) {
-            const i64 row = line / n;
-            sum = lane_product<N>(row, static_cast<int>(line - row * n), n, offsets, columns, values, z);
-        } else {
-            sum = lane_product<N>(line, offsets, columns, values, z, size);
+    } else {
+        for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
+            T sum;
+            T size = 0;
+            if constexpr (BLOCKS) {
+                const i64 row = line / n;
+                sum = lane_product<N>(row, static_cast<int>(line - row * n), n, offsets, columns, values, z);
+            } else {
+                sum = lane_product<N>(line, offsets, columns, values, z, size);
+            }
+            sum = group_sum<N>(sum);
+            if (!BLOCKS && step == 0) {
+                largest = larger_bits(largest, magnitude(to_f64(inverse[line])) * to_f64(group_sum<N>(size)));
+            }
+            if (Group<N>::rank() == 0) {
+                const T product = scale * sum;
+                q[line] = product;
+                share += to_f64(product) * to_f64(z[line]);
+            }
         }
-        sum = group_sum<N>(sum);
         if (!BLOCKS && step == 0) {
-            largest = larger_bits(largest, magnitude(to_f64(inverse[line])) * to_f64(group_sum<N>(size)));
+            put_largest(largest, bound);
         }
-        if (Group<N>::rank() == 0) {
-            const T product = scale * sum;
-            q[line] = product;
-            share += to_f64(product) * to_f64(z[line]);
-        }
-    }
-    if (!BLOCKS && step == 0) {
-        put_largest(largest, bound);
     }
     put_part(share, parts);
 }
