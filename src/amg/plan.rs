@@ -12,8 +12,7 @@ use crate::scalar::Precision;
 /// Error energy over energy that a part of a level may cost.
 const LIMIT: f64 = 0.06;
 
-/// Where f16 would cost more than this in the finest matrix or its transfers, rounding vectors to f32 is seen in the iterations: 19 for 16 on a
-/// Laplacian with jumps of 1e6.
+/// Where f16 would cost more than this in the finest transfers, they are no place for a level in 16 bits.
 const ROUGH: f64 = 0.1;
 
 /// Share of a row's absolute sum that may vanish.
@@ -196,18 +195,10 @@ impl Plan {
     }
 
     /// Stores all levels in f32 where the finest matrix does not become narrower, and could: most of the time is spent there, and the
-    /// levels below gain less than their scaling costs. So are they where the matrix could become narrower, but not its transfers by far;
-    /// vectors are then as in the matrix.
+    /// levels below gain less than their scaling costs. So are they where the matrix could become narrower, but not its transfers by far.
     pub fn follow_finest(&mut self, measured: &Measured) {
         let cost = |part: &Part| relative(part.losses.f16.error, measured.energy);
-        let transfer = measured.transfer.as_ref().map_or(0.0, cost);
-        let is_rough = cost(&measured.matrix).max(transfer) > ROUGH;
-        if is_rough {
-            for level in &mut self.levels {
-                level.choose(LevelPart::Vector, self.input);
-                level.reason += &format!(", {} for the finest level", self.input.name());
-            }
-        }
+        let is_rough = measured.transfer.as_ref().map_or(0.0, cost) > ROUGH;
         let (finest, single) = (&self.levels[0], narrower(Precision::F32, self.input));
         if !finest.open[LevelPart::Matrix as usize] || (finest.is_narrow(LevelPart::Matrix) && !is_rough) {
             return;
@@ -346,14 +337,16 @@ mod tests {
         let mut config = Config::new();
         config.set_str("precision", "auto").unwrap();
         let narrow = part(0.5, 1e-10, 1e-8, 0.0);
-        for (finest, expected) in [(narrow, Precision::F16), (part(0.5, 1e-2, 1.0, 0.0), Precision::F32)] {
+        let wide = part(0.5, 1e-2, 1.0, 0.0);
+        for (finest, transfer, expected) in
+            [(narrow, narrow, Precision::F16), (wide, narrow, Precision::F32), (narrow, wide, Precision::F32)]
+        {
             let mut plan = Plan::asked(&config, Precision::F64, 2);
             for (i, matrix) in [finest, narrow].into_iter().enumerate() {
                 plan.decide(i, &Measured { energy: 1e-2, matrix, transfer: Some(narrow) }, smoother_info("jacobi"));
             }
-            plan.follow_finest(&Measured { energy: 1e-2, matrix: finest, transfer: None });
-            let vector = if expected == Precision::F16 { Precision::F32 } else { Precision::F64 };
-            assert_eq!(plan.of(LevelPart::Vector, 1), vector);
+            plan.follow_finest(&Measured { energy: 1e-2, matrix: finest, transfer: Some(transfer) });
+            assert_eq!(plan.of(LevelPart::Vector, 1), Precision::F32);
             let parts = [LevelPart::Matrix, LevelPart::Transfer, LevelPart::Smoother];
             assert!(parts.iter().all(|part| plan.of(*part, 0) == expected && plan.of(*part, 1) == expected));
         }
