@@ -36,7 +36,7 @@ impl DenseLu {
         let mut packed = try_vec(n.next_multiple_of(TILE) * BLOCK, 0.0)?;
         for begin in (0..n).step_by(BLOCK) {
             let block = begin..(begin + BLOCK).min(n);
-            factorise_block(&mut values, n, block.clone(), &mut exchanged)?;
+            factorise_block(&mut values, n, block.clone(), &mut exchanged, &mut packed)?;
             let (before, after) = values.split_at_mut(block.end * n);
             for column in before[..begin * n].chunks_exact_mut(n) {
                 exchange(column, &exchanged[block.clone()], begin);
@@ -104,8 +104,31 @@ fn exchange(column: &mut [f64], exchanges: &[usize], begin: usize) {
     }
 }
 
-/// Factorises the columns of a block in place, and appends the exchanges of their rows.
+/// Factorises the columns of a block in place, a tile after the other, and appends the exchanges of their rows.
 fn factorise_block(
+    values: &mut [f64],
+    n: usize,
+    block: Range<usize>,
+    exchanged: &mut Vec<usize>,
+    packed: &mut [f64],
+) -> Result<(), Failure> {
+    for begin in block.clone().step_by(TILE) {
+        let tile = begin..(begin + TILE).min(block.end);
+        factorise_tile(values, n, tile.clone(), exchanged)?;
+        let exchanges = &exchanged[tile.clone()];
+        let (before, after) = values[block.start * n..block.end * n].split_at_mut((tile.end - block.start) * n);
+        let (before, of_tile) = before.split_at_mut((begin - block.start) * n);
+        before.chunks_exact_mut(n).for_each(|column| exchange(column, exchanges, begin));
+        let packed = &mut packed[..(n - tile.end).next_multiple_of(TILE) * tile.len()];
+        pack(of_tile, n, tile.clone(), packed);
+        let packed = &*packed;
+        par::for_each_mut(after, TILE * n, |_, columns| update(columns, n, tile.clone(), of_tile, packed, exchanges));
+    }
+    Ok(())
+}
+
+/// Factorises the columns of a tile in place, and appends the exchanges of their rows.
+fn factorise_tile(
     values: &mut [f64],
     n: usize,
     block: Range<usize>,

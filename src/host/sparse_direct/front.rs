@@ -10,8 +10,11 @@ use crate::par;
 /// Rows and columns of a tile.
 pub const TILE: usize = 8;
 
-/// Columns that are factorised before the others are updated.
+/// Columns that are factorised before the others of their group are updated.
 const BLOCK: usize = 32;
+
+/// Columns of a group: what follows it is updated when all of it is factorised, and so is read and written less often.
+const GROUP: usize = 128;
 
 /// Columns of L that a product adds up at a time.
 pub const DEPTH: usize = 256;
@@ -50,14 +53,22 @@ pub fn factorise(
     pivots: &mut Pivots<'_>,
     scratch: &mut [f64],
 ) -> Result<(), usize> {
-    for begin in (0..width).step_by(BLOCK) {
-        let end = (begin + BLOCK).min(width);
-        diagonal_block(panel, height, begin..end, pivots)?;
-        rows_below(panel, height, begin..end, pivots.tiny)?;
-        if end < width {
+    let mut update = |panel: &mut [f64], columns: std::ops::Range<usize>, last: usize| {
+        let end = columns.end;
+        if end < last {
             let (block, rest) = panel.split_at_mut(end * height);
-            subtract_squares(block, height, begin..end, end, rest, (height, end), width - end, scratch);
+            subtract_squares(block, height, columns, end, rest, (height, end), last - end, scratch);
         }
+    };
+    for first in (0..width).step_by(GROUP) {
+        let last = (first + GROUP).min(width);
+        for begin in (first..last).step_by(BLOCK) {
+            let end = (begin + BLOCK).min(last);
+            diagonal_block(panel, height, begin..end, pivots)?;
+            rows_below(panel, height, begin..end, pivots.tiny)?;
+            update(panel, begin..end, last);
+        }
+        update(panel, first..last, width);
     }
     Ok(())
 }
