@@ -17,7 +17,7 @@ pub mod spectrum;
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar, Sums};
-use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
+use crate::sparse::{Coloured, ColouredStencil, OwnRows, SharedCsr, SharedStencil, SharedTransfer};
 use std::ops::DerefMut;
 use std::sync::Arc;
 
@@ -250,6 +250,17 @@ pub trait StorageFactory: Backend {
         matrix: SharedCsr<S>,
         columns: Columns,
         sums: Sums,
+    ) -> Result<Box<dyn Operator<Self, X, Y>>> {
+        self.matrix_of_level(matrix, columns, sums, &mut None)
+    }
+    /// The same for a matrix whose values may be updated: over ranks, `rows` is what was found for the same pattern
+    /// before, or is set to it.
+    fn matrix_of_level<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        columns: Columns,
+        sums: Sums,
+        rows: &mut Option<OwnRows>,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A matrix on a structured grid.
     fn stencil<S: Number, X: Number, Y: Number>(

@@ -112,6 +112,17 @@ impl Halo {
         Ok(Halo { over: Arc::clone(over), own: own.len(), below, ghosts: ghosts.len(), sent, sends, receives })
     }
 
+    /// The same messages by another communicator of the same ranks.
+    pub fn through(&self, over: &Arc<Distribution>) -> Result<Halo> {
+        Ok(Halo {
+            over: Arc::clone(over),
+            sent: try_copy(&self.sent)?,
+            sends: try_copy(&self.sends)?,
+            receives: try_copy(&self.receives)?,
+            ..*self
+        })
+    }
+
     /// Own elements and those of other ranks.
     pub fn length(&self) -> usize {
         self.own + self.ghosts

@@ -16,7 +16,7 @@ use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, Reduction, ReproducibleSum, bytes, bytes_mut};
 use crate::error::{Result, try_collect, try_vec};
 use crate::scalar::{Number, Precision, Scalar, Sums};
-use crate::sparse::{SharedCsr, own_rows};
+use crate::sparse::{OwnRows, SharedCsr, own_rows};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
@@ -81,11 +81,12 @@ impl Gpu {
         over: &Arc<Distribution>,
         matrix: &SharedCsr<S>,
         sums: Sums,
+        known: &mut Option<OwnRows>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         let rows = matrix.view().scalar_rows();
-        let (local, halo) = own_rows(over, matrix)?;
+        let (local, halo) = own_rows(over, matrix, known)?;
         let entries = over.ranks.reduce(local.view().nnz() as i64, Reduction::Sum)? as usize;
-        over.ranks.agree(self.local_operator(Arc::new(halo), &local, (rows, entries), sums))
+        over.ranks.agree(self.local_operator(halo, &local, (rows, entries), sums))
     }
 
     /// The rows of this rank, whose columns are numbered as [`crate::comm::LocalColumns`] does, of a matrix with so many

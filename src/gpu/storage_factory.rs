@@ -23,7 +23,7 @@ use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::comm::unavailable;
 use crate::error::{Result, try_collect};
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
-use crate::sparse::{Coloured, ColouredStencil, SharedCsr, SharedStencil, SharedTransfer};
+use crate::sparse::{Coloured, ColouredStencil, OwnRows, SharedCsr, SharedStencil, SharedTransfer};
 use half::f16;
 
 impl Gpu {
@@ -256,14 +256,15 @@ impl StorageFactory for Gpu {
         }
     }
 
-    fn matrix<S: Number, X: Number, Y: Number>(
+    fn matrix_of_level<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
         _: Columns,
         sums: Sums,
+        rows: &mut Option<OwnRows>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         if let Some(over) = self.distribution() {
-            return self.operator_over(over, &matrix, sums);
+            return self.operator_over(over, &matrix, sums, rows);
         }
         self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
     }
@@ -275,7 +276,7 @@ impl StorageFactory for Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         if let Some(over) = self.distribution() {
-            return self.operator_over(over, &matrix.to_rows()?, sums);
+            return self.operator_over(over, &matrix.to_rows()?, sums, &mut None);
         }
         self.stencil_operator(&DeviceStencil::upload(self, &matrix)?)
     }
@@ -286,7 +287,7 @@ impl StorageFactory for Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         if let Some(over) = self.distribution() {
-            return self.operator_over(over, &matrix.to_rows()?, sums);
+            return self.operator_over(over, &matrix.to_rows()?, sums, &mut None);
         }
         self.transfer_operator(&DeviceTransfer::upload(self, &matrix)?)
     }

@@ -58,6 +58,7 @@ pub mod spmv;
 pub mod spmv_transposed;
 pub mod stencil;
 mod storage_factory;
+mod store;
 pub mod strength;
 pub mod symmetry;
 pub mod tentative;

@@ -9,22 +9,19 @@ use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
 use super::transpose::{self, TransposeSymbolic};
 use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength};
+use crate::backend::Operator;
 use crate::backend::common::line_axes;
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, Coarse, CoarseSet, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix,
-    StorageHint, Store, Stored,
+    By, Candidate, Coarse, CoarseSet, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix, Stored,
 };
 use crate::backend::spectrum::Largest;
-use crate::backend::{Colours, Operator, StorageFactory};
 use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{
-    Block, Coloured, ColouredStencil, Colouring, CsrView, Graph, NearNullSpace, SharedCsr, SharedTransfer,
-};
+use crate::sparse::{Block, Colouring, CsrView, Graph, NearNullSpace, OwnRows, SharedCsr, SharedTransfer};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
@@ -82,12 +79,17 @@ impl Setup for Host {
     type Transposition = HostTransposition;
     type Product = ProductSymbolic;
     type Factors = Vec<f64>;
-    type Format = ();
+    /// Over ranks.
+    type Format = OwnRows;
     type Checks = ();
     const SCALES_AT_ONCE: bool = true;
 
     fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
         Host::run(self, operations, work)
+    }
+
+    fn format_bytes(rows: &OwnRows) -> usize {
+        rows.bytes()
     }
 
     fn place(_: usize) -> String {
@@ -526,70 +528,5 @@ fn or_ones(numbers: Option<Cow<'_, [f64]>>, n: usize) -> Result<Cow<'_, [f64]>> 
     match numbers {
         Some(numbers) => Ok(numbers),
         None => Ok(Cow::Owned(try_vec(n, 1.0)?)),
-    }
-}
-
-/// What the host computed is stored where the solve phase runs: as it is on the host, copied to a GPU.
-impl<B: StorageFactory> Store<B> for Host {
-    fn operator<S: Number, X: Number, Y: Number>(
-        &self,
-        to: &B,
-        a: HostMatrix<S>,
-        hint: StorageHint,
-        _: &mut Option<()>,
-    ) -> Result<Box<dyn Operator<B, X, Y>>> {
-        match a {
-            HostMatrix::Rows(a) => to.matrix(a, hint.columns, hint.sums),
-            HostMatrix::Stencil(a) => to.stencil(a, hint.sums),
-            HostMatrix::Transfer(a) => to.grid_transfer(a, hint.sums),
-        }
-    }
-
-    fn array<S: Number>(&self, to: &B, values: Vec<S>) -> Result<B::Buffer<S>> {
-        to.array(values)
-    }
-
-    fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<B, V>>> {
-        to.dense(n, values)
-    }
-
-    fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &HostMatrix<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
-        let rows = a.to_rows()?;
-        match self.divided(rows.view().scalar_rows()) {
-            Some(over) => to.factorised(&divided::gathered(over, &rows.view())?.into_shared()),
-            None => to.factorised(&rows),
-        }
-    }
-
-    fn colours<S: Number, V: Number>(
-        &self,
-        to: &B,
-        a: HostMatrix<S>,
-        inverse: Vec<S>,
-        colouring: Option<Colouring>,
-        shared: bool,
-    ) -> Result<Box<dyn Colours<B, V>>> {
-        let a = match a {
-            HostMatrix::Stencil(matrix) => {
-                return to.stencil_colours(ColouredStencil { matrix, inverse, lines: None, shared });
-            }
-            a => a.to_rows()?.into_owned(),
-        };
-        let colouring = match colouring {
-            Some(colouring) => colouring,
-            None => Colouring::new(&a.structure.view::<f64>(&[]))?,
-        };
-        to.colours(Coloured { inverse, colouring, matrix: a, shared })
-    }
-
-    fn lines<S: Number, V: Number>(
-        &self,
-        to: &B,
-        a: HostMatrix<S>,
-        (axis, factors): (usize, Vec<S>),
-        shared: bool,
-    ) -> Result<Box<dyn Colours<B, V>>> {
-        let matrix = a.on_grid()?.clone();
-        to.stencil_colours(ColouredStencil { matrix, inverse: factors, lines: Some(axis), shared })
     }
 }

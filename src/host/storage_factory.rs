@@ -14,7 +14,7 @@ use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::comm::{Distribution, unavailable};
 use crate::error::{Result, try_copy};
 use crate::scalar::{Number, Scalar, Sums};
-use crate::sparse::{Coloured, ColouredStencil, Colouring, SharedCsr, SharedStencil, SharedTransfer};
+use crate::sparse::{Coloured, ColouredStencil, Colouring, OwnRows, SharedCsr, SharedStencil, SharedTransfer};
 use std::sync::Arc;
 
 /// What to use instead of a smoother that is not there over ranks.
@@ -32,13 +32,14 @@ impl StorageFactory for Host {
         }
     }
 
-    fn matrix<S: Number, X: Number, Y: Number>(
+    fn matrix_of_level<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
         columns: Columns,
         sums: Sums,
+        rows: &mut Option<OwnRows>,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        self.operator(self.rows(matrix, columns, sums))
+        self.operator(self.rows(matrix, columns, sums, rows))
     }
 
     /// Sums of stencils are always wide.
@@ -111,23 +112,29 @@ enum Kept {
 }
 
 impl Host {
-    fn rows<S: Number>(&self, matrix: SharedCsr<S>, columns: Columns, sums: Sums) -> Result<Kept> {
+    fn rows<S: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        columns: Columns,
+        sums: Sums,
+        rows: &mut Option<OwnRows>,
+    ) -> Result<Kept> {
         if let Some(over) = &self.over {
-            return Ok(Kept::OfRank(Arc::clone(over), Parts::own(&self.alone(), over, &matrix, sums)?));
+            return Ok(Kept::OfRank(Arc::clone(over), Parts::own(&self.alone(), over, &matrix, sums, rows)?));
         }
         Ok(Kept::Whole(Arc::new(Stored::with_columns(self, matrix, columns)?.with_sums(sums))))
     }
 
     fn grid_matrix<S: Number>(&self, matrix: SharedStencil<S>, sums: Sums) -> Result<Kept> {
         match self.over {
-            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums),
+            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums, &mut None),
             None => Ok(Kept::Whole(Arc::new(StencilOperator::new(self, matrix)))),
         }
     }
 
     fn transfer<S: Number>(&self, matrix: SharedTransfer<S>, sums: Sums) -> Result<Kept> {
         match self.over {
-            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums),
+            Some(_) => self.rows(matrix.to_rows()?, Columns::Shared, sums, &mut None),
             None => Ok(Kept::Whole(Arc::new(TransferOperator::new(self, matrix)))),
         }
     }

@@ -21,6 +21,7 @@ pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
 pub use grid_transfer::{Coarsened, SharedTransfer, TransferPattern};
 pub use near_null_space::NearNullSpace;
+pub use own_rows::OwnRows;
 pub(crate) use own_rows::own_rows;
 pub use stencil::{
     CellColours, Evenness, EveryOther, Grid, LineColours, LineOffsets, MAX_OFFSETS, Offset, SampledRow, SharedStencil,

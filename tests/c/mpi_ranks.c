@@ -44,6 +44,15 @@ int main(int argc, char **argv) {
     CHECK(terrace_solver_solve(solver, TERRACE_F64, 1, rank == 2 ? NULL : &b, &x, TERRACE_ZERO_GUESS) == TERRACE_ERROR_NULL_ARGUMENT);
     CHECK(terrace_solver_solve(solver, TERRACE_F64, 1, &b, &x, TERRACE_ZERO_GUESS) == TERRACE_SUCCESS);
     CHECK(x > 1.999999 && x < 2.000001);
+
+    /* New values, and two right-hand sides in one call. */
+    const double four = 4.0, two[2] = {4.0, 8.0};
+    double both[2] = {0.0, 0.0};
+    CHECK(terrace_matrix_update_values(context, matrix, TERRACE_F64, &four, 1) == TERRACE_SUCCESS);
+    CHECK(terrace_solver_update(solver) == TERRACE_SUCCESS);
+    CHECK(terrace_solver_solve(solver, TERRACE_F64, 2, two, both, TERRACE_ZERO_GUESS) == TERRACE_SUCCESS);
+    CHECK(both[0] > 0.999999 && both[0] < 1.000001 && both[1] > 1.999999 && both[1] < 2.000001);
+    CHECK(terrace_solver_solve(solver, TERRACE_F64, rank == 1 ? 2 : 1, two, both, TERRACE_ZERO_GUESS) == TERRACE_ERROR_SIZE_MISMATCH);
     CHECK(terrace_solver_destroy(solver) == TERRACE_SUCCESS);
     CHECK(terrace_matrix_destroy(matrix) == TERRACE_SUCCESS);
     CHECK(terrace_context_set_mpi(context, MPI_COMM_NULL) == TERRACE_SUCCESS);

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::host::any_matrix::AnyOperator;
 use crate::host::operator::Stored;
 use crate::scalar::{Number, Precision, Sums};
-use crate::sparse::{self, Block, Csr, CsrView, SharedCsr};
+use crate::sparse::{self, Block, Csr, CsrView, OwnRows, SharedCsr};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
@@ -115,15 +115,17 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Own rows of a matrix of which every rank has all rows. Collective; what fails here alone is inside.
+    /// Own rows of a matrix of which every rank has all rows, or its own. `rows` as in [`sparse::own_rows`]. Collective; what
+    /// fails here alone is inside.
     pub(crate) fn own<S: Number>(
         host: &Host,
         over: &Arc<Distribution>,
         matrix: &SharedCsr<S>,
         sums: Sums,
+        rows: &mut Option<OwnRows>,
     ) -> Result<Result<Parts>> {
-        let (local, halo) = sparse::own_rows(over, matrix)?;
-        Ok(Parts::new(host, Arc::new(halo), local, sums))
+        let (local, halo) = sparse::own_rows(over, matrix, rows)?;
+        Ok(Parts::new(host, halo, local, sums))
     }
 
     fn new<S: Number>(host: &Host, halo: Arc<Halo>, matrix: SharedCsr<S>, sums: Sums) -> Result<Parts> {

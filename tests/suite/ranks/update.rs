@@ -67,15 +67,16 @@ fn run(
     }
 }
 
+/// The results of one rank, which are those of ranks with these first rows; set-up is divided among them, and among the
+/// first ones also done by each as a whole.
 fn alike(device: &str, steps: &[Csr<f64>], options: Options<'_>, all_starts: &[Vec<usize>]) -> Results {
     let n = steps[0].rows;
     let expected = run(device, steps, &[0, n], options, &|_, _| ());
-    for starts in all_starts {
-        for rows in ["2147483647", "50"] {
-            let options = [options, &[("amg.ranks.gathered_rows", rows)]].concat();
-            let found = run(device, steps, starts, &options, &|_, _| ());
-            assert!(found == expected, "{device} {options:?} {starts:?}");
-        }
+    let whole = all_starts[..1].iter().map(|starts| (starts, "2147483647"));
+    for (starts, rows) in all_starts.iter().map(|starts| (starts, "50")).chain(whole) {
+        let options = [options, &[("amg.ranks.gathered_rows", rows)]].concat();
+        let found = run(device, steps, starts, &options, &|_, _| ());
+        assert!(found == expected, "{device} {options:?} {starts:?}");
     }
     expected
 }
@@ -84,22 +85,17 @@ fn alike(device: &str, steps: &[Csr<f64>], options: Options<'_>, all_starts: &[V
 fn an_update_has_the_bits_of_one_rank_after_an_update() {
     let small = ("amg.coarsest.max_rows", "20");
     let cases: &[(&str, Options<'_>)] = &[
-        ("poisson7:8", &[small]),
-        ("jumps:8", &[("amg.coarsening.type", "pmis"), small]),
-        ("jumps:8", &[("amg.coarsening.type", "pmis"), ("precision.preset", "single"), small]),
-        ("jumps:8", &[("amg.coarsening.type", "mis2"), ("amg.strength.threshold", "0.2"), small]),
-        ("poisson5:20", &[("amg.coarsening.type", "pmis"), ("amg.update.interpolation", "keep"), small]),
-        ("convection_diffusion:20", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi"), small]),
-        // Every rank sets these up as a whole.
-        ("poisson5:20", &[("amg.coarsening.type", "hmis"), ("precision.matrix", "f16"), ("solver.type", "fcg"), small]),
-        ("poisson5:20", &[("solver.preconditioner", "fsai")]),
-        ("poisson5:20", &[("solver.preconditioner", "jacobi")]),
-        ("poisson5:20", &[("solver.preconditioner", "none")]),
+        ("poisson7:7", &[small]),
+        ("jumps:7", &[("amg.coarsening.type", "pmis"), small]),
+        ("jumps:7", &[("amg.coarsening.type", "pmis"), ("precision.preset", "single"), small]),
+        ("jumps:7", &[("amg.coarsening.type", "mis2"), ("amg.strength.threshold", "0.2"), small]),
+        ("poisson5:14", &[("amg.coarsening.type", "pmis"), ("amg.update.interpolation", "keep"), small]),
+        ("convection_diffusion:14", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi"), small]),
     ];
     for (name, options) in cases {
         let a = matrix(name);
         let n = a.rows;
-        let all_starts = [evenly(n, 2), evenly(n, 3), vec![0, 0, 1, n / 2, n / 2, n]];
+        let all_starts = [evenly(n, 3), evenly(n, 2), vec![0, 0, 1, n / 2, n / 2, n]];
         let results = alike("host:1", &steps(&a), options, &all_starts);
         for ((kept, anew), levels) in results.kept.iter().zip(&results.levels) {
             assert!(!anew && *kept == levels.len().saturating_sub(1), "{name} {options:?}: {kept} of {levels:?}");
@@ -108,14 +104,30 @@ fn an_update_has_the_bits_of_one_rank_after_an_update() {
 }
 
 #[test]
+fn what_every_rank_sets_up_as_a_whole_is_updated_too() {
+    let f16 = [("amg.coarsening.type", "hmis"), ("precision.matrix", "f16"), ("solver.type", "fcg")];
+    let cases: [Options<'_>; 4] = [
+        &[f16[0], f16[1], f16[2], ("amg.coarsest.max_rows", "20")],
+        &[("solver.preconditioner", "fsai")],
+        &[("solver.preconditioner", "jacobi")],
+        &[("solver.preconditioner", "none")],
+    ];
+    let a = matrix("poisson5:14");
+    for options in cases {
+        let expected = run("host:1", &steps(&a), &[0, a.rows], options, &|_, _| ());
+        assert!(run("host:1", &steps(&a), &evenly(a.rows, 3), options, &|_, _| ()) == expected, "{options:?}");
+    }
+}
+
+#[test]
 fn an_update_of_many_ranks_and_on_gpus_has_the_bits_of_one_rank() {
     let small = ("amg.coarsest.max_rows", "20");
-    let a = matrix("jumps:8");
+    let a = matrix("jumps:7");
     let n = a.rows;
     for options in [&[small][..], &[("amg.coarsening.type", "pmis"), small]] {
         alike("host:1", &steps(&a)[..2], options, &[evenly(n, 5), evenly(n, 8)]);
     }
-    let a = matrix("poisson5:14");
+    let a = matrix("poisson5:12");
     let n = a.rows;
     for options in [&[small][..], &[("amg.coarsening.type", "pmis"), ("precision.preset", "single"), small]] {
         alike("sim", &steps(&a), options, &[evenly(n, 2), evenly(n, 3)]);
@@ -151,11 +163,11 @@ fn an_update_that_looks_for_other_couplings_does_so_on_all_ranks_together() {
 
 #[test]
 fn nodes_are_updated_with_the_bits_of_one_rank() {
-    let a = matrix("elasticity:4");
-    let coordinates = gallery::parse("elasticity:4").unwrap().coordinates.unwrap();
+    let a = matrix("elasticity:3");
+    let coordinates = gallery::parse("elasticity:3").unwrap().coordinates.unwrap();
     let prepare = |matrix: &Matrix, own: Range<usize>| matrix.set_coordinates(3, &coordinates[own]).unwrap();
     let steps = steps(&a);
-    let options = [("amg.ranks.gathered_rows", "100"), ("amg.coarsest.max_rows", "30")];
+    let options = [("amg.ranks.gathered_rows", "50"), ("amg.coarsest.max_rows", "12")];
     let expected = run("host:1", &steps, &[0, a.rows], &options, &prepare);
     assert!(
         expected.levels[0].len() > 1 && expected.kept.iter().all(|kept| *kept == (expected.levels[0].len() - 1, false))
