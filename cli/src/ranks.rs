@@ -66,6 +66,8 @@ const LINES: &[Line] = &[
     ("  preconditioner", |r| r.report.solve.get("preconditioner")),
     ("  exchange", |r| r.of_solve.seconds),
     ("total", |r| r.setup + r.solve),
+    ("update", |r| r.update),
+    ("  exchange", |r| r.of_update.seconds),
 ];
 
 /// What one rank sent, and how long it was in the functions of its communicator, waiting for others included.
@@ -183,9 +185,12 @@ impl Communicator for Counting {
 pub struct Round {
     setup: f64,
     solve: f64,
-    /// Messages of set-up and of the solve.
+    /// The second update after it; the first one has symbolic phases. 0 where there was none.
+    update: f64,
+    /// Messages of set-up, of the solve and of the update.
     pub of_setup: Traffic,
     pub of_solve: Traffic,
+    of_update: Traffic,
     /// The report of the solver.
     pub report: Report,
     status: Status,
@@ -219,11 +224,14 @@ impl Way {
                 let mut x = vec![0.0; matrix.rows()];
                 let (setup, ()) = timed(|| solver.setup(Some(matrix)))?;
                 let (solve, status) = timed(|| solver.solve(&vec![1.0; matrix.rows()], &mut x, Guess::Zero))?;
-                let (of_setup, of_solve) = (Traffic::default(), Traffic::default());
-                Ok(Round { setup, solve, of_setup, of_solve, report: solver.report(), status })
+                let report = solver.report();
+                solver.update()?;
+                let (update, ()) = timed(|| solver.update())?;
+                let (of_setup, of_solve, of_update) = Default::default();
+                Ok(Round { setup, solve, update, of_setup, of_solve, of_update, report, status })
             }
             Some(ranks) => {
-                let mut rounds = on_ranks(&problem.rows, ranks, device, self.threads, config)?;
+                let mut rounds = on_ranks(&problem.rows, ranks, device, self.threads, config, true)?;
                 // All ranks end together; the first one tells.
                 Ok(rounds.swap_remove(0))
             }
@@ -300,8 +308,15 @@ impl Rows {
     }
 }
 
-/// Set-up and solve on ranks, which are threads; one result for each.
-pub fn on_ranks(problem: &Rows, ranks: usize, device: &str, threads: usize, config: &Config) -> Result<Vec<Round>> {
+/// Set-up and solve on ranks, which are threads, and updates on request; one result for each.
+pub fn on_ranks(
+    problem: &Rows,
+    ranks: usize,
+    device: &str,
+    threads: usize,
+    config: &Config,
+    updates: bool,
+) -> Result<Vec<Round>> {
     let one = |communicator: Arc<dyn Communicator>| -> Result<Round> {
         let counting = Counting::new(communicator);
         let context = context(device, threads)?;
@@ -318,8 +333,15 @@ pub fn on_ranks(problem: &Rows, ranks: usize, device: &str, threads: usize, conf
         let (setup, ()) = timed(|| solver.setup(Some(&matrix)))?;
         let of_setup = counting.take();
         let (solve, status) = timed(|| solver.solve(&b, &mut x, Guess::Zero))?;
-        let of_solve = counting.take();
-        Ok(Round { setup, solve, of_setup, of_solve, report: solver.report(), status })
+        let (of_solve, report) = (counting.take(), solver.report());
+        let mut update = 0.0;
+        if updates {
+            solver.update()?;
+            counting.take();
+            (update, ()) = timed(|| solver.update())?;
+        }
+        let of_update = counting.take();
+        Ok(Round { setup, solve, update, of_setup, of_solve, of_update, report, status })
     };
     let one = &one;
     std::thread::scope(|scope| {
@@ -436,6 +458,7 @@ fn table(name: &str, problem: &System, ways: &[Way], rounds: &[Vec<Round>]) -> S
     row("iterations", &|round| round.report.solves.first().map_or(0, |solve| solve.iterations).to_string());
     row("set-up, sent", &|round| sent(&round.of_setup));
     row("solve, sent", &|round| sent(&round.of_solve));
+    row("update, sent", &|round| sent(&round.of_update));
     row("bytes held", &|round| bytes(round.report.bytes));
     out.push_str("\nThe ratio is that of ranks to threads of one rank.\n\n");
     out

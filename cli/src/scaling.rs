@@ -188,7 +188,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     for ranks in numbers_of_ranks(family, arguments.ranks as usize) {
         let name = format!("{family}, {n}^3 for each of {ranks} ranks");
         let rows = progress.spin(&format!("generating {name}"), || numbered_by_boxes(family, n, boxes(ranks)))?;
-        let rounds = progress.spin(&name, || on_ranks(&rows, ranks, "host", 1, &options))?;
+        let rounds = progress.spin(&name, || on_ranks(&rows, ranks, "host", 1, &options, false))?;
         let missing = || Error::new(Status::Internal, format!("{name}: nothing was counted"));
         counted.push(Counted::new(&rounds, &options).ok_or_else(missing)?);
     }

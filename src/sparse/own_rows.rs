@@ -7,8 +7,8 @@ use crate::scalar::Number;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is known about the own rows of matrices of one pattern: their pattern, with columns as [`LocalColumns`] numbers
-/// them, and the messages of a product.
+/// What is known about the own rows of matrices of one pattern: their pattern, with columns numbered as those of a halo,
+/// and the messages of a product.
 #[derive(Clone)]
 pub struct OwnRows {
     structure: Arc<Structure>,
