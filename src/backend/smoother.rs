@@ -53,12 +53,16 @@ pub struct Sweep {
     pub adjoint: bool,
 }
 
-/// A matrix in the order of its colours, for multicolour Gauss-Seidel.
+/// A matrix in the order of its colours, for multicolour Gauss-Seidel. Vectors that are k times as long as the matrix has rows are multivectors.
 pub trait Colours<B: Backend, V: Number>: Send + Sync {
     /// Number of colours.
     fn count(&self) -> usize;
     /// Whether the rows of a colour have no residual after they are solved for their own unknowns.
     fn solves_exactly(&self) -> bool;
+    /// Whether passes over multivectors have a form.
+    fn takes_multivectors(&self) -> bool {
+        false
+    }
     /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if
     /// `backward`.
     fn pass(

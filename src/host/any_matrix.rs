@@ -86,6 +86,10 @@ impl<S: Number> AnyMatrix for StencilOperator<S> {
         with_numbers_mut!(y, y => StencilOperator::product(self, x, y, task.epilogue()));
     }
 
+    fn rowwise(self: Arc<Self>) -> Option<Arc<dyn Rowwise>> {
+        self.has_multivectors().then_some(self as _)
+    }
+
     fn bytes(&self) -> usize {
         StencilOperator::bytes(self)
     }
@@ -106,6 +110,10 @@ impl<S: Number> AnyMatrix for TransferOperator<S> {
 
     fn product(&self, x: NumbersRef<'_>, y: NumbersMut<'_>, task: Task<'_>) {
         with_numbers_mut!(y, y => TransferOperator::product(self, x, y, task.epilogue()));
+    }
+
+    fn rowwise(self: Arc<Self>) -> Option<Arc<dyn Rowwise>> {
+        self.has_multivectors().then_some(self as _)
     }
 
     fn bytes(&self) -> usize {

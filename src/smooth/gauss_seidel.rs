@@ -72,6 +72,10 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
         Ok(())
     }
 
+    fn takes_multivectors(&self) -> bool {
+        self.colours.takes_multivectors()
+    }
+
     fn is_symmetric(&self) -> bool {
         self.direction == Direction::Symmetric
     }

@@ -1,15 +1,15 @@
 //! Multicolour Gauss-Seidel on a stencil. Lines of cells along x have colours, so that lines of the same colour are not coupled; along a line the
-//! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. In three
-//! dimensions a pass goes through the planes (`planes.rs`), otherwise through the colours.
+//! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. The order of
+//! the lines is that of `planes.rs`.
 
 use super::lines::{LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
-use super::planes::{self, Pass};
-use super::product::{add_lines, line_grain};
+use super::multivector::{self, MultivectorSweep};
+use super::planes::{LineSweep, Pass, Planes};
+use super::product::add_lines;
 use crate::backend::Colours;
 use crate::error::Result;
 use crate::host::Host;
-use crate::par;
-use crate::scalar::{Number, NumbersRef, Scalar};
+use crate::scalar::{Number, NumbersMut, NumbersRef, Scalar};
 use crate::sparse::{ColouredStencil, LineColours, Stencil};
 
 /// Elements of a buffer for the entries of a line with itself.
@@ -28,29 +28,15 @@ impl<S: Number> StencilColours<S> {
         StencilColours { coloured, colours }
     }
 
-    /// A pass colour by colour. The new values of the lines of a colour go to `scratch`, because other tasks read x.
-    fn by_colours<V: Number>(&self, pass: &Pass<'_, V>, x: &mut [V], scratch: &mut [V]) {
-        let (sweep, stencil) = (&pass.sweep, pass.sweep.stencil);
-        let [nx, ny, _] = stencil.grid.dims;
-        let width = nx * stencil.block;
-        for k in 0..pass.end {
-            let colour = if sweep.backward { pass.end - 1 - k } else { k };
-            let has_colour = |line: usize| self.colours.of(stencil, line % ny, line / ny) == colour;
-            let how = (pass.strip, pass.even_only == Some(colour));
-            let old = load::<V, V::Wide>(&*x, stencil.block);
-            par::for_each_row_mut(scratch, width, line_grain(nx), |first, lines| {
-                let mut buffers = Buffers::new();
-                for (line, new) in (first..).zip(lines.chunks_exact_mut(width)).filter(|(line, _)| has_colour(*line)) {
-                    sweep.line::<V>(line, how, &old, &mut buffers, new);
-                }
-            });
-            drop(old);
-            let new = &*scratch;
-            par::for_each_row_mut(x, width, line_grain(nx), |first, lines| {
-                for (k, x) in lines.chunks_exact_mut(width).enumerate().filter(|(k, _)| has_colour(first + k)) {
-                    x.copy_from_slice(&new[(first + k) * width..][..width]);
-                }
-            });
+    /// A pass over the first `count` colours of cells.
+    fn pass_of<L>(&self, count: usize, backward: bool, sweep: L) -> Pass<'_, L> {
+        Pass {
+            stencil: &self.coloured.matrix.pattern,
+            sweep,
+            backward,
+            colours: self.colours,
+            end: count.div_ceil(2),
+            even_only: (count % 2 == 1).then_some(count / 2),
         }
     }
 
@@ -85,20 +71,30 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
         let stencil = &*self.coloured.matrix.pattern;
         let values = S::numbers(self.coloured.matrix.values.as_slice());
         let inverse = S::numbers(&self.coloured.inverse);
+        let (k, strip) = (x.len() / stencil.scalar_rows(), self.strip());
+        if k > 1 {
+            let of = (stencil, &values, &inverse);
+            let numbers = (V::numbers(b), V::numbers_mut(x), V::numbers_mut(scratch));
+            host.run(k * stencil.entries(), || match numbers {
+                (NumbersRef::F64(b), NumbersMut::F64(x), NumbersMut::F64(scratch)) => {
+                    self.pass_of(count, backward, MultivectorSweep { of, b, k, strip, backward }).run(x, scratch);
+                }
+                (NumbersRef::F32(b), NumbersMut::F32(x), NumbersMut::F32(scratch)) => {
+                    self.pass_of(count, backward, MultivectorSweep { of, b, k, strip, backward }).run(x, scratch);
+                }
+                _ => unreachable!("multivectors have no 16-bit form"),
+            });
+            return Ok(());
+        }
         let of_b = load::<V, V::Wide>(b, stencil.block);
         let point = self.coloured.inverse.len() == stencil.scalar_rows();
-        let pass = Pass::<V> {
-            sweep: Sweep { stencil, values: &values, inverse: &inverse, point, b: &of_b, backward },
-            colours: self.colours,
-            end: count.div_ceil(2),
-            even_only: (count % 2 == 1).then_some(count / 2),
-            strip: self.strip(),
-        };
-        host.run(stencil.entries(), || match planes::is_suitable(stencil) {
-            true => pass.run(x, scratch),
-            false => self.by_colours(&pass, x, scratch),
-        });
+        let sweep = Sweep { stencil, values: &values, inverse: &inverse, point, b: &of_b, strip, backward };
+        host.run(stencil.entries(), || self.pass_of(count, backward, Lines::<V>(sweep)).run(x, scratch));
         Ok(())
+    }
+
+    fn takes_multivectors(&self) -> bool {
+        multivector::has_kernels(&self.coloured.matrix.pattern) && V::PRECISION.is_scalar()
     }
 
     fn bytes(&self) -> usize {
@@ -107,30 +103,54 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
     }
 }
 
-/// Sweeps lines.
-pub(super) struct Sweep<'a, W> {
-    pub(super) stencil: &'a Stencil,
-    pub(super) values: &'a NumbersRef<'a>,
-    pub(super) inverse: &'a NumbersRef<'a>,
+/// Sweeps lines of vectors of precision `V`.
+struct Lines<'a, V: Number>(Sweep<'a, V::Wide>);
+
+impl<V: Number> LineSweep for Lines<'_, V> {
+    type Element = V;
+    type Buffers = Buffers<V::Wide>;
+
+    fn buffers(&self) -> Buffers<V::Wide> {
+        Buffers::new()
+    }
+
+    fn width(&self) -> usize {
+        self.0.stencil.block
+    }
+
+    fn line(&self, number: usize, even_only: bool, old: &Planes<'_, V>, buffers: &mut Buffers<V::Wide>, new: &mut [V]) {
+        let b = self.0.stencil.block;
+        let old = |cell: usize, c: usize, to: &mut [V::Wide]| load::<V, V::Wide>(old.from(cell * b), b)(0, c, to);
+        self.0.line(number, even_only, &old, buffers, new);
+    }
+}
+
+/// Sweeps lines, with sums of precision `W`.
+struct Sweep<'a, W> {
+    stencil: &'a Stencil,
+    values: &'a NumbersRef<'a>,
+    inverse: &'a NumbersRef<'a>,
     /// Whether the inverse is that of the diagonal, not of its blocks.
-    pub(super) point: bool,
-    pub(super) b: &'a Load<'a, W>,
-    pub(super) backward: bool,
+    point: bool,
+    b: &'a Load<'a, W>,
+    /// Cells that are swept together.
+    strip: usize,
+    backward: bool,
 }
 
 impl<W: Scalar> Sweep<'_, W> {
     /// The new values of a line, strip after strip, or of its even cells alone. `old` are the values before it.
-    pub(super) fn line<V: Number<Wide = W>>(
+    fn line<V: Number<Wide = W>>(
         &self,
         number: usize,
-        (strip, even_only): (usize, bool),
+        even_only: bool,
         old: &Load<'_, W>,
         buffers: &mut Buffers<W>,
         new: &mut [V],
     ) {
         let (stencil, b) = (self.stencil, self.stencil.block);
         let [nx, ny, _] = stencil.grid.dims;
-        let (line, at) = (number * nx, [number % ny, number / ny]);
+        let (line, at, strip) = (number * nx, [number % ny, number / ny], self.strip);
         let strips = nx.div_ceil(strip);
         let Buffers { sums, line: buffer, x, own } = buffers;
         for k in 0..strips {
@@ -244,7 +264,7 @@ impl<W: Scalar> Sweep<'_, W> {
 }
 
 /// What the lines of a task use one after the other.
-pub(super) struct Buffers<W> {
+struct Buffers<W> {
     /// Of the products with the lines around a line.
     sums: [W; OWN],
     /// For a line of x.
@@ -255,7 +275,7 @@ pub(super) struct Buffers<W> {
 }
 
 impl<W: Scalar> Buffers<W> {
-    pub(super) fn new() -> Buffers<W> {
+    fn new() -> Buffers<W> {
         let own = Own { entries: [[W::ZERO; OWN]; 3], inverse: [W::ZERO; OWN], residuals: [W::ZERO; OWN] };
         Buffers { sums: [W::ZERO; OWN], line: [W::ZERO; LINE], x: [W::ZERO; LINE], own }
     }

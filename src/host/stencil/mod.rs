@@ -8,6 +8,7 @@ pub mod ilu0;
 mod lanes;
 pub mod line_relaxation;
 mod lines;
+mod multivector;
 mod planes;
 pub mod product;
 pub mod setup;

@@ -18,8 +18,8 @@ pub(super) fn line_grain(nx: usize) -> usize {
 
 /// A stencil as an operator of the host.
 pub struct StencilOperator<S> {
-    host: Host,
-    matrix: SharedStencil<S>,
+    pub(super) host: Host,
+    pub(super) matrix: SharedStencil<S>,
 }
 
 impl<S: Number> StencilOperator<S> {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// A prolongator or a restriction as an operator of the host.
 pub struct TransferOperator<S> {
-    host: Host,
-    matrix: SharedTransfer<S>,
+    pub(super) host: Host,
+    pub(super) matrix: SharedTransfer<S>,
 }
 
 impl<S: Number> TransferOperator<S> {
@@ -166,7 +166,11 @@ fn interpolate<W: Scalar>(
 }
 
 /// The coarse lines that a fine line at y and z interpolates from, with the steps from them.
-fn coarse_lines(pattern: &TransferPattern, y: usize, z: usize) -> impl Iterator<Item = (usize, usize, i8, i8)> + use<> {
+pub(super) fn coarse_lines(
+    pattern: &TransferPattern,
+    y: usize,
+    z: usize,
+) -> impl Iterator<Item = (usize, usize, i8, i8)> + use<> {
     let (ys, zs) = (pattern.grids.parents(1, y, pattern.low), pattern.grids.parents(2, z, pattern.low));
     let ys = move |(cz, dz)| ys.into_iter().flatten().map(move |(cy, dy)| (cy, cz, dy, dz));
     zs.into_iter().flatten().flat_map(ys)
