@@ -1,29 +1,5 @@
 // Gauss-Seidel on a stencil, in place, one launch for each colour of cells. Cells of a colour are not coupled, so none reads what another one writes.
-#include "stencil.h"
-
-// The cells of a colour: from `start` on at steps of 2 along each axis. With `checker` all planes along z, whose lines are those of which y + z + start[1]
-// is even.
-struct ColourCells {
-    i32 start[3];
-    i32 count[3];
-    i32 checker;
-};
-
-// The line of a number among those of a colour; false behind the last.
-DEVICE bool line_of(const StencilShape &g, const ColourCells &cells, i64 number, int &y, int &z) {
-    const int k = static_cast<int>(number % cells.count[1]);
-    z = static_cast<int>(number / cells.count[1]);
-    if (z >= cells.count[2]) {
-        return false;
-    }
-    if (cells.checker) {
-        y = 2 * k + ((z + cells.start[1]) & 1);
-        return y < g.dims[1];
-    }
-    y = cells.start[1] + 2 * k;
-    z = cells.start[2] + 2 * z;
-    return true;
-}
+#include "stencil_colours.h"
 
 // A vector that changes while it is read.
 template <class A> struct Changing {

@@ -1,5 +1,6 @@
 //! Transfers between structured grids in device memory (`kernels/grid_transfer.cu`).
 
+use super::multivector;
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{Argument, BLOCK, Kernel, View};
 use super::signature::Type;
@@ -95,6 +96,8 @@ pub(super) struct GridTransferProduct {
     /// Threads: one for each row, or for interpolation from coarse cells to the fine ones around them one for each column.
     threads: usize,
     steps: usize,
+    /// The kernel for multivectors.
+    multivector: Option<&'static str>,
     weights: Values,
 }
 
@@ -123,6 +126,10 @@ impl GridTransferProduct {
             size: if matrix.transposed { (coarse, fine) } else { (fine, coarse) },
             threads: if matrix.transposed || by_boxes { coarse } else { fine },
             steps: pattern.steps.len(),
+            multivector: (pattern.block == 1 && !pattern.grids.fine.periodic[0]).then_some(match matrix.transposed {
+                true => "grid_restriction",
+                false => "grid_interpolation",
+            }),
             weights: Arc::clone(&matrix.values).into(),
         })
     }
@@ -149,6 +156,20 @@ impl Product for GridTransferProduct {
         let (rows, weights, format) = (self.threads as i64, self.weights.view(), self.precisions.vector as i32);
         let blocks = self.blocks(epilogue);
         self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &self.shape, &weights, &format, &x, epilogue])
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        self.multivector
+    }
+
+    fn multivector_blocks(&self, k: usize) -> usize {
+        multivector::blocks_for(self.size.0 * (k / multivector::OWN))
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (rows, shift, weights) = (self.size.0 as i64, k.ilog2() as i32, self.weights.view());
+        let blocks = self.multivector_blocks(k);
+        self.gpu.launch_blocks(kernel, blocks, &[&rows, &shift, &self.shape, &weights, &x, epilogue])
     }
 
     fn bytes(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Matrices on structured grids in device memory (`kernels/stencil.cu`): one array over all cells for each entry of the stencil. Where it costs
 //! little memory, lines of cells are padded, so that threads read packs of neighbouring cells.
 
+use super::multivector;
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{Argument, BLOCK, Kernel, View};
 use super::signature::Type;
@@ -277,6 +278,11 @@ impl<S: Number> DeviceStencil<S> {
         if self.pattern.block == 1 && self.pitch.is_multiple_of(wanted) { wanted } else { 1 }
     }
 
+    /// Whether it has kernels for multivectors (`kernels/multivector_stencil.cu`): one unknown for each cell, and lines with two ends.
+    pub fn has_multivectors(&self) -> bool {
+        self.pattern.block == 1 && !self.pattern.grid.periodic[0]
+    }
+
     /// What the names of kernels for it end with, before its formats.
     pub fn kind(&self) -> &'static str {
         match self.pattern.block {
@@ -296,6 +302,7 @@ pub(super) struct StencilProduct {
     shape: StencilShape,
     pack: usize,
     rows: usize,
+    has_multivectors: bool,
     format: String,
     values: Values,
 }
@@ -313,6 +320,7 @@ impl StencilProduct {
             shape: matrix.shape(),
             pack,
             rows: matrix.pattern.scalar_rows(),
+            has_multivectors: matrix.has_multivectors(),
             format: matrix.pattern.format(),
             values: Arc::clone(&matrix.values).into(),
         })
@@ -345,6 +353,20 @@ impl Product for StencilProduct {
         let (values, format, blocks) = (self.values.view(), self.precisions.vector as i32, self.blocks(epilogue));
         let shape = self.shape.with(&[x], self.pack, (self.precisions.vector, self.precisions.sums));
         self.gpu.launch_blocks(self.kernel, blocks, &[&shape, &values, &format, &x, epilogue])
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        self.has_multivectors.then_some("stencil")
+    }
+
+    fn multivector_blocks(&self, k: usize) -> usize {
+        let [nx, ny, nz] = self.shape.dims.map(|n| n as usize);
+        multivector::blocks_for(nx.div_ceil(2) * ny * nz * (k / multivector::OWN))
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (shift, values) = (k.ilog2() as i32, self.values.view());
+        self.gpu.launch_blocks(kernel, self.multivector_blocks(k), &[&shift, &self.shape, &values, &x, epilogue])
     }
 
     fn bytes(&self) -> usize {

@@ -1,7 +1,9 @@
 //! Multicolour Gauss-Seidel on structured grids (`kernels/stencil_sweep.cu`). Lines of cells along x have colours, and so have the even and the odd
 //! cells of a line. Lines are swept for both parities in one launch, where the matrix is read once, but for those that are periodic, and those of more cells
-//! than a block of threads with several unknowns or without padding for packs: they have a launch for each.
+//! than a block of threads with several unknowns or without padding for packs: they have a launch for each. Multivectors have a kernel of their own
+//! (`kernels/multivector_stencil.cu`), which sweeps the cells in the same order.
 
+use super::multivector::OWN;
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::signature::Type;
 use super::stencil::{DeviceStencil, StencilShape};
@@ -64,6 +66,8 @@ pub(super) struct StencilSweep<S> {
     kernel: Kernel,
     /// The one for a sweep by lines that begins with zero.
     from_zero: Option<Kernel>,
+    /// The one for multivectors.
+    multivector: Option<Kernel>,
     pattern: Arc<Stencil>,
     shape: StencilShape,
     values: Arc<Buffer<S>>,
@@ -94,10 +98,14 @@ impl<S: Number> StencilSweep<S> {
         let whole_lines = !by_lines && !pattern.grid.periodic[0] && nx <= BLOCK;
         let kind = if by_lines { "_lines" } else { matrix.kind() };
         let names = [S::PRECISION, sums].map(Precision::name).join("_");
+        let has_multivectors = matrix.has_multivectors() && V::PRECISION.is_scalar();
         Ok(StencilSweep {
             gpu: gpu.clone(),
             kernel: gpu.kernel(&format!("stencil_sweep{kind}_{names}"))?,
             from_zero: by_lines.then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero_{names}"))).transpose()?,
+            multivector: has_multivectors
+                .then(|| gpu.kernel(&format!("multivector_stencil_sweep_{names}")))
+                .transpose()?,
             colours: LineColours::new(&pattern),
             shape: matrix.shape(),
             pattern,
@@ -189,6 +197,34 @@ impl<S: Number> StencilSweep<S> {
         )
     }
 
+    /// A pass over multivectors of `k` vectors: a launch for each colour of lines.
+    fn run_on_multivectors<V: Number>(
+        &self,
+        kernel: Kernel,
+        k: usize,
+        (count, backward, from_zero): (usize, bool, bool),
+        b: &Slice<V>,
+        x: &mut Slice<V>,
+    ) -> Result<()> {
+        let (nx, lines) = (self.pattern.grid.dims[0], count.div_ceil(2));
+        let strip = self.threads.map_or(nx, |threads| threads * self.pack);
+        // Threads of a line: two cells each, as far as they fit into a block.
+        let threads = (nx.min(strip).div_ceil(2) * (k / OWN)).next_power_of_two().min(BLOCK);
+        let (shift, team, strip) = (k.ilog2() as i32, threads.ilog2() as i32, strip as i32);
+        for at in 0..lines {
+            let colour = if backward { lines - 1 - at } else { at };
+            let cells = ColourCells::new(&self.pattern, self.colours, colour, EveryOther { start: 0, count: nx });
+            let shape = self.shape_for(colour, backward, from_zero);
+            let [values, inverse, b] = self.shares(&shape, &cells, b.view());
+            let [even_only, backward, from_zero] = [2 * colour + 1 == count, backward, from_zero].map(i32::from);
+            let flags: [&dyn Argument; 6] = [&shift, &team, &strip, &even_only, &backward, &from_zero];
+            let arrays: [&dyn Argument; 6] = [&shape, &cells, &values, &inverse, &b, &x.view()];
+            let arguments: [&dyn Argument; 12] = std::array::from_fn(|i| if i < 6 { flags[i] } else { arrays[i - 6] });
+            self.gpu.launch(kernel, cells.lines() * threads, &arguments)?;
+        }
+        Ok(())
+    }
+
     /// A pass, as [`Colours::pass`].
     fn run<V: Number>(
         &self,
@@ -196,6 +232,10 @@ impl<S: Number> StencilSweep<S> {
         b: &Slice<V>,
         x: &mut Slice<V>,
     ) -> Result<()> {
+        let vectors = x.len() / self.pattern.scalar_rows();
+        if let Some(kernel) = self.multivector.filter(|_| vectors > 1) {
+            return self.run_on_multivectors(kernel, vectors, (count, backward, from_zero), b, x);
+        }
         let in_order = |k: usize, n: usize| if backward { n - 1 - k } else { k };
         if let Some(threads) = self.threads {
             let lines = count.div_ceil(2);
@@ -234,6 +274,10 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
             Some(threads) => self.pattern.grid.dims[0] <= threads * self.pack,
             None => self.pattern.block == 1 || self.is_whole(),
         }
+    }
+
+    fn takes_multivectors(&self) -> bool {
+        self.multivector.is_some()
     }
 
     fn pass(

@@ -88,6 +88,10 @@ fn solutions_and_iterations_are_those_of_one_by_one() {
             ("poisson5:40", &[("amg.coarsest.max_rows", "900"), ("solver.type", "fcg")]),
             ("poisson5:30", &[("solver.preconditioner", "none")]),
             ("poisson5:30", &[("amg.max_levels", "1"), ("amg.coarsest.solver", "sweeps")]),
+            ("anisotropic:33x26", &[("amg.type", "structured")]),
+            ("poisson7:13x12x11", &[("amg.type", "structured"), ("precision", "single")]),
+            ("poisson27:10", &[("amg.type", "structured"), ("amg.smoother.type", "chebyshev")]),
+            ("poisson27:9x10x11", &[("amg.type", "structured"), ("amg.cycle.type", "w")]),
         ]
         .into_iter()
         .enumerate()
@@ -119,6 +123,7 @@ fn what_has_no_form_for_several_is_solved_one_by_one() {
             ("poisson7:8", &[("solver.type", "richardson")]),
             ("poisson7:8", &[("solver.norm", "preconditioned")]),
             ("poisson7:8", &[("precision.vector", "f16"), ("precision.matrix", "f16")]),
+            ("poisson7:8", &[("amg.type", "structured"), ("amg.smoother.type", "ilu0")]),
         ] {
             assert!(!compare::<f64>(device, name, options, (3, Guess::Zero), 1e-5), "{name} {options:?} on {device}");
         }

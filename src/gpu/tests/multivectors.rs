@@ -1,10 +1,12 @@
 //! Multivectors: products in every format, smoothing steps, and the operations of conjugate gradients, against the host.
 
 use super::fused::formats;
+use super::stencils::{ALL, SEVEN, stencil};
 use super::*;
 use crate::backend::{Multivectors, Recurrence};
 use crate::host::multivector::has_kernels;
 use crate::scalar::Scalar;
+use crate::sparse::{Coarsened, ColouredStencil, Grid, SharedStencil, SharedTransfer, TransferPattern};
 
 /// Small whole numbers, so that sums do not depend on their order.
 fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
@@ -100,6 +102,127 @@ fn products_with_multivectors_are_those_of_the_host() {
         every_format::<f32, bf16>(&gpu);
     }
     assert!(!has_kernels(Precision::F64, Precision::F32));
+}
+
+/// Vector c of a multivector.
+fn vector<T: Copy>(x: &[T], k: usize, c: usize) -> Vec<T> {
+    x[c..].iter().step_by(k).copied().collect()
+}
+
+/// Compares vector c of a multivector with what that vector alone gives: on a simulated device to the bit.
+fn same_vector<V: Scalar>(gpu: &Gpu, found: &[V], (k, c): (usize, usize), alone: &Slice<V>, what: &str) {
+    let (own, alone) = (vector(found, k, c), download(gpu, alone));
+    assert!(!gpu.description().contains("sim") || own == alone, "vector {c} of {k}, {what}");
+    close(&own, &alone, 16.0, what);
+}
+
+/// Passes over multivectors, and from zero.
+fn sweeps<S: Number, V: Scalar>(gpu: &Gpu, a: &SharedStencil<S>) {
+    let n = a.pattern.scalar_rows();
+    let what = format!("{} {:?} {:?} {:?}", a.pattern.format(), a.pattern.grid, S::PRECISION, V::PRECISION);
+    let inverse = vec![S::from_f64(0.125); n];
+    let coloured = ColouredStencil { matrix: a.clone(), inverse, lines: None, shared: false };
+    let colours: Box<dyn Colours<Gpu, V>> = gpu.stencil_colours(coloured).unwrap();
+    assert!(colours.takes_multivectors(), "{what}");
+    let count = colours.count();
+    for k in [4, 8] {
+        let (b, x): (Vec<V>, Vec<V>) = (values(n * k, 17), values(n * k, 18));
+        let [device_b, nothing] = [&b, &vec![V::from_f64(f64::NAN); n * k]].map(|v| gpu.upload(v).unwrap());
+        let scratch = &mut gpu.zeros(1).unwrap();
+        for (backward, count, zero) in [
+            (false, count, false),
+            (true, count, false),
+            (true, count - 1, false),
+            (false, count, true),
+            (true, count, true),
+        ] {
+            let mut found = if zero { gpu.upload(&download(gpu, &nothing)).unwrap() } else { gpu.upload(&x).unwrap() };
+            let mut pass = |b: &Slice<V>, x: &mut Slice<V>| match zero {
+                true => colours.pass_from_zero(gpu, count, backward, b, x, scratch).unwrap(),
+                false => colours.pass(gpu, count, backward, b, x, scratch).unwrap(),
+            };
+            pass(&device_b, &mut found);
+            let found = download(gpu, &found);
+            // The first and the last vector stand for all: each has its own thread or pack.
+            for c in [0, 3, k - 1] {
+                let (own_b, mut alone) =
+                    (gpu.upload(&vector(&b, k, c)).unwrap(), gpu.upload(&vector(&x, k, c)).unwrap());
+                pass(&own_b, &mut alone);
+                let what = format!("{what}, backward {backward}, {count} colours, from zero {zero}");
+                same_vector(gpu, &found, (k, c), &alone, &what);
+            }
+        }
+    }
+    gpu.status().unwrap();
+}
+
+/// Transfers between grids, with whole numbers.
+fn transfers<S: Number, V: Scalar>(gpu: &Gpu, pattern: &Arc<TransferPattern>) {
+    let weights = Arc::new(numbers::<S>(pattern.entries(), 31));
+    for transposed in [false, true] {
+        let matrix = SharedTransfer { pattern: Arc::clone(pattern), transposed, values: weights.clone() };
+        let here: Arc<dyn Operator<Host, V>> = host().grid_transfer(matrix.clone(), Sums::Wide).unwrap().into();
+        let there: Arc<dyn Operator<Gpu, V>> = gpu.grid_transfer(matrix, Sums::Wide).unwrap().into();
+        let (rows, cells) = (here.rows(), [pattern.grids.fine.cells(), pattern.grids.coarse.cells()]);
+        for k in [4, 8] {
+            let what = format!("{:?} from {}, {transposed}, {k} vectors", pattern.grids, pattern.low);
+            let (here, there) = (Arc::clone(&here).for_multivectors(k), Arc::clone(&there).for_multivectors(k));
+            let (here, there) = (here.unwrap(), there.unwrap());
+            let (x, b) = (numbers::<V>(cells[usize::from(!transposed)] * k, 2), numbers::<V>(rows * k, 3));
+            let (mut y, mut found) = (b.clone(), gpu.upload(&b).unwrap());
+            let two = V::from_f64(2.0);
+            here.apply(two, &x, V::ONE, &mut y).unwrap();
+            there.apply(two, &gpu.upload(&x).unwrap(), V::ONE, &mut found).unwrap();
+            assert_eq!(download(gpu, &found), y, "{what}");
+            here.apply(two, &x, V::ZERO, &mut y).unwrap();
+            there.apply(two, &gpu.upload(&x).unwrap(), V::ZERO, &mut found).unwrap();
+            assert_eq!(download(gpu, &found), y, "{what}");
+        }
+    }
+}
+
+fn on_grids<S: Number, V: Scalar>(gpu: &Gpu) {
+    for (case, (dims, periodic)) in [
+        ([1, 1, 1], [false; 3]),
+        ([13, 9, 1], [false; 3]),
+        ([17, 4, 3], [false; 3]),
+        ([16, 5, 4], [false; 3]),
+        ([6, 3, 5], [false, true, true]),
+        ([600, 2, 1], [false; 3]),
+        ([1100, 1, 2], [false; 3]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let nineteen: Vec<_> = ALL.into_iter().filter(|offset| offset.contains(&0)).collect();
+        let offsets = [&SEVEN[..], &ALL, &nineteen][case % 3];
+        let a = stencil::<S>(dims, periodic, 1, offsets);
+        sweeps::<S, V>(gpu, &a);
+        let here: Arc<dyn Operator<Host, V>> = host().stencil(a.clone(), Sums::Wide).unwrap().into();
+        let there: Arc<dyn Operator<Gpu, V>> = gpu.stencil(a.clone(), Sums::Wide).unwrap().into();
+        for k in [4, 8] {
+            let what = format!("{} {:?} with {k} vectors", a.pattern.format(), a.pattern.grid);
+            let (here, there) = (Arc::clone(&here).for_multivectors(k), Arc::clone(&there).for_multivectors(k));
+            compare::<V, f32>(gpu, &*here.unwrap(), &*there.unwrap(), &what);
+        }
+        let axes = [[true; 3], [true, false, true], [false, true, false]][case % 3];
+        for low in [0, -1] {
+            let grids = Coarsened::new(Grid { dims, periodic }, axes);
+            transfers::<S, V>(gpu, &Arc::new(TransferPattern::new(grids, 1, low)));
+        }
+    }
+}
+
+#[test]
+fn grids_have_for_multivectors_what_each_vector_has_alone() {
+    for gpu in devices() {
+        on_grids::<f64, f64>(&gpu);
+    }
+    for gpu in devices() {
+        on_grids::<f16, f32>(&gpu);
+    }
+    let gpu = &one_of_each()[0];
+    on_grids::<f32, f32>(gpu);
 }
 
 fn operations<T: Scalar>(gpu: &Gpu) {

@@ -8,7 +8,7 @@ use crate::sparse::{
     Coarsened, ColouredStencil, Grid, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern,
 };
 
-const ALL: [Offset; 27] = {
+pub(super) const ALL: [Offset; 27] = {
     let mut all = [[0; 3]; 27];
     let mut k = 0;
     while k < 27 {
@@ -22,10 +22,15 @@ const ALL: [Offset; 27] = {
 const SOME: [Offset; 6] = [[0, 0, 0], [-1, 0, 0], [1, 1, 0], [0, -1, 1], [1, 0, -1], [1, 0, 0]];
 
 /// The seven-point stencil.
-const SEVEN: [Offset; 7] = [[0, 0, -1], [0, -1, 0], [-1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]];
+pub(super) const SEVEN: [Offset; 7] = [[0, 0, -1], [0, -1, 0], [-1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]];
 
 /// A stencil with different values, zero where they would reach outside of the grid, and a strong diagonal.
-fn stencil<S: Number>(dims: [usize; 3], periodic: [bool; 3], block: usize, offsets: &[Offset]) -> SharedStencil<S> {
+pub(super) fn stencil<S: Number>(
+    dims: [usize; 3],
+    periodic: [bool; 3],
+    block: usize,
+    offsets: &[Offset],
+) -> SharedStencil<S> {
     let grid = Grid { dims, periodic };
     let pattern = Stencil::new(grid, block, offsets).unwrap();
     let (cells, mut entries) = (grid.cells(), values::<S>(pattern.entries(), 21));
