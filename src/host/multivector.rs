@@ -47,15 +47,22 @@ impl Products<'_> {
             let group = first..(first + self.group).min(results.end);
             let sums = &mut sums[..group.len()];
             (self.multiply)(first, W::slice_mut(sums));
-            with_features(Call(|| store(group, sums)));
+            with_features(Call(
+                #[inline(always)]
+                || store(group, sums),
+            ));
         }
     }
 
     fn store<Y: Number>(&self, y: &mut [Y], epilogue: Epilogue<'_, Y>) {
         par::for_each_mut(y, self.grain(), |start, y| {
-            self.each::<Y::Wide>(start..start + y.len(), |group, sums| {
-                epilogue.store(group.start, sums, &mut y[group.start - start..group.end - start]);
-            });
+            self.each::<Y::Wide>(
+                start..start + y.len(),
+                #[inline(always)]
+                |group, sums| {
+                    epilogue.store(group.start, sums, &mut y[group.start - start..group.end - start]);
+                },
+            );
         });
     }
 }

@@ -34,17 +34,20 @@ pub(super) fn with_features(work: impl Work) {
     work.run();
 }
 
-/// The result of a loop that is run with the widest registers.
+/// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would lead to code without them.
 pub(super) fn widely<R>(work: impl FnOnce() -> R) -> R {
     let mut result = None;
-    with_features(Call(|| result = Some(work())));
+    with_features(Call(
+        #[inline(always)]
+        || result = Some(work()),
+    ));
     match result {
         Some(result) => result,
         None => unreachable!("the work was done"),
     }
 }
 
-/// A function.
+/// A function, which is to be inlined always.
 pub(super) struct Call<F>(pub F);
 
 impl<F: FnOnce()> Work for Call<F> {

@@ -94,11 +94,19 @@ impl<'a, S: Number> Diagonal<'a, S> {
     ) {
         host.run(y.len(), || {
             par::for_each_mut(y, par::GRAIN.next_multiple_of(self.step()), |start, y| {
-                widely(|| {
-                    self.each(start, &x[start..start + y.len()], |piece, dx| {
-                        y[piece].iter_mut().zip(dx).for_each(|(y, dx)| epilogue(*dx, y));
-                    });
-                });
+                widely(
+                    #[inline(always)]
+                    || {
+                        self.each(
+                            start,
+                            &x[start..start + y.len()],
+                            #[inline(always)]
+                            |piece, dx| {
+                                y[piece].iter_mut().zip(dx).for_each(|(y, dx)| epilogue(*dx, y));
+                            },
+                        );
+                    },
+                );
             });
         });
     }
@@ -117,15 +125,23 @@ pub fn chebyshev_update<V: Number, S: Number>(
     let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
     host.run(x.len(), || {
         par::for_each_mut2(p, x, par::GRAIN.next_multiple_of(d.step()), |start, p, x| {
-            widely(|| {
-                d.each(start, &r[start..start + x.len()], |piece, dr| {
-                    update_direction(dr, beta, &mut p[piece.clone()]);
-                    for (x, p) in x[piece.clone()].iter_mut().zip(&p[piece]) {
-                        let before = if zero_guess { V::Wide::ZERO } else { x.widen() };
-                        *x = V::narrow(before + alpha * p.widen());
-                    }
-                });
-            });
+            widely(
+                #[inline(always)]
+                || {
+                    d.each(
+                        start,
+                        &r[start..start + x.len()],
+                        #[inline(always)]
+                        |piece, dr| {
+                            update_direction(dr, beta, &mut p[piece.clone()]);
+                            for (x, p) in x[piece.clone()].iter_mut().zip(&p[piece]) {
+                                let before = if zero_guess { V::Wide::ZERO } else { x.widen() };
+                                *x = V::narrow(before + alpha * p.widen());
+                            }
+                        },
+                    );
+                },
+            );
         });
     });
 }
@@ -152,13 +168,17 @@ pub fn sweep<V: Number, S: Number>(a: &dyn Operator<Host, V>, d: &[S], b: &[V], 
     let d = Diagonal::new(a.vectors(), d, x.len());
     let store = &mut |products: &Products<'_>| {
         par::for_each_mut(y, products.grain(), |start, y| {
-            products.each(start..start + y.len(), |group, sums| {
-                scaled_residual(&d, b, group.start, sums);
-                let y = &mut y[group.start - start..group.end - start];
-                for ((y, x), dr) in y.iter_mut().zip(&x[group]).zip(sums) {
-                    *y = V::narrow(x.widen() + *dr);
-                }
-            });
+            products.each(
+                start..start + y.len(),
+                #[inline(always)]
+                |group, sums| {
+                    scaled_residual(&d, b, group.start, sums);
+                    let y = &mut y[group.start - start..group.end - start];
+                    for ((y, x), dr) in y.iter_mut().zip(&x[group]).zip(sums) {
+                        *y = V::narrow(x.widen() + *dr);
+                    }
+                },
+            );
         });
     };
     a.apply_with_epilogue(x, store).map(|_| ())
@@ -178,18 +198,22 @@ pub fn chebyshev<V: Number, S: Number>(
     let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
     let store = &mut |products: &Products<'_>| {
         par::for_each_mut2(y, p, products.grain(), |start, y, p| {
-            products.each(start..start + y.len(), |group, sums| {
-                scaled_residual(&d, b, group.start, sums);
-                let here = group.start - start..group.end - start;
-                let p = &mut p[here.clone()];
-                if of_x {
-                    p.copy_from_slice(&x[group.clone()]);
-                }
-                update_direction(sums, beta, p);
-                for ((y, x), p) in y[here].iter_mut().zip(&x[group]).zip(p) {
-                    *y = V::narrow(x.widen() + alpha * p.widen());
-                }
-            });
+            products.each(
+                start..start + y.len(),
+                #[inline(always)]
+                |group, sums| {
+                    scaled_residual(&d, b, group.start, sums);
+                    let here = group.start - start..group.end - start;
+                    let p = &mut p[here.clone()];
+                    if of_x {
+                        p.copy_from_slice(&x[group.clone()]);
+                    }
+                    update_direction(sums, beta, p);
+                    for ((y, x), p) in y[here].iter_mut().zip(&x[group]).zip(p) {
+                        *y = V::narrow(x.widen() + alpha * p.widen());
+                    }
+                },
+            );
         });
     };
     a.apply_with_epilogue(x, store).map(|_| ())
@@ -206,12 +230,16 @@ pub fn add_product<X: Number, Y: Number>(
     assert_eq!(z.len(), y.len());
     let store = &mut |products: &Products<'_>| {
         par::for_each_mut(y, products.grain(), |start, y| {
-            products.each::<Y::Wide>(start..start + y.len(), |group, sums| {
-                let y = &mut y[group.start - start..group.end - start];
-                for ((y, z), ax) in y.iter_mut().zip(&z[group]).zip(sums) {
-                    *y = Y::narrow(z.widen() + alpha * *ax);
-                }
-            });
+            products.each::<Y::Wide>(
+                start..start + y.len(),
+                #[inline(always)]
+                |group, sums| {
+                    let y = &mut y[group.start - start..group.end - start];
+                    for ((y, z), ax) in y.iter_mut().zip(&z[group]).zip(sums) {
+                        *y = Y::narrow(z.widen() + alpha * *ax);
+                    }
+                },
+            );
         });
     };
     a.apply_with_epilogue(x, store).map(|_| ())
@@ -271,10 +299,14 @@ fn dots_of_product<const K: usize, T: Scalar>(
     start: usize,
 ) -> PerVector {
     let mut sums = [0.0; K];
-    products.each(start..start + q.len(), |group, ax| {
-        q[group.start - start..group.end - start].copy_from_slice(ax);
-        add_dots(&p[group], ax, &mut sums);
-    });
+    products.each(
+        start..start + q.len(),
+        #[inline(always)]
+        |group, ax| {
+            q[group.start - start..group.end - start].copy_from_slice(ax);
+            add_dots(&p[group], ax, &mut sums);
+        },
+    );
     widened(sums)
 }
 
@@ -332,8 +364,14 @@ impl Multivectors for Host {
         q: Option<&[T]>,
     ) -> Result<(PerVector, PerVector)> {
         assert!(z.len() == r.len() && q.is_none_or(|q| q.len() == z.len()));
-        let both = self
-            .run(z.len(), || par::sums(z.len(), par::GRAIN, |range| widely(|| with_vectors!(k, dots(z, r, q, range)))));
+        let both = self.run(z.len(), || {
+            par::sums(z.len(), par::GRAIN, |range| {
+                widely(
+                    #[inline(always)]
+                    || with_vectors!(k, dots(z, r, q, range)),
+                )
+            })
+        });
         Ok((std::array::from_fn(|c| both[c]), std::array::from_fn(|c| both[MAX_VECTORS + c])))
     }
 
@@ -341,7 +379,10 @@ impl Multivectors for Host {
         assert_eq!(z.len(), p.len());
         self.run(z.len(), || {
             par::for_each_mut(p, par::GRAIN, |start, p| {
-                widely(|| with_vectors!(k, add_to_direction(&z[start..], beta, p)))
+                widely(
+                    #[inline(always)]
+                    || with_vectors!(k, add_to_direction(&z[start..], beta, p)),
+                )
             });
         });
         Ok(())
@@ -370,7 +411,10 @@ impl Multivectors for Host {
         assert!(p.len() == x.len() && q.len() == x.len());
         Ok(self.run(x.len(), || {
             par::sums_mut2(x, r, par::GRAIN, |start, x, r| {
-                widely(|| with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (x, r))))
+                widely(
+                    #[inline(always)]
+                    || with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (x, r))),
+                )
             })
         }))
     }

@@ -30,11 +30,17 @@ macro_rules! with_vectors {
         match $k {
             8 => {
                 const $K: usize = 8;
-                with_features(Call(|| $work));
+                with_features(Call(
+                    #[inline(always)]
+                    || $work,
+                ));
             }
             4 => {
                 const $K: usize = 4;
-                with_features(Call(|| $work));
+                with_features(Call(
+                    #[inline(always)]
+                    || $work,
+                ));
             }
             _ => unreachable!("multivectors have 4 or 8 vectors"),
         }
@@ -146,8 +152,8 @@ fn products<W: Scalar>(a: (&Stencil, &NumbersRef<'_>), k: usize, first: usize, x
     sums.fill(W::ZERO);
     with_vectors!(k, K => {
         let (x, sums) = (x.as_chunks::<K>().0, sums.as_chunks_mut::<K>().0);
-        each_part(nx, first / K, sums, |line, x0, sums| {
-            add_lines(a, |line| &x[line * nx..][..nx], ([line % ny, line / ny], x0), true, sums);
+        each_part(nx, first / K, sums, #[inline(always)] |line, x0, sums| {
+            add_lines(a, #[inline(always)] |line| &x[line * nx..][..nx], ([line % ny, line / ny], x0), true, sums);
         });
     });
 }
@@ -167,7 +173,7 @@ fn restrict<W: Scalar>(
     with_vectors!(k, K => {
         let (x, sums) = (x.as_chunks::<K>().0, sums.as_chunks_mut::<K>().0);
         let mut weights: Entries<W> = [[W::ZERO; CELLS]; 3];
-        each_part(mx, first / K, sums, |line, x0, sums| {
+        each_part(mx, first / K, sums, #[inline(always)] |line, x0, sums| {
             for dz in pattern.steps_along(2) {
                 for dy in pattern.steps_along(1) {
                     let (y, z) = (grids.fine(1, line % my, dy), grids.fine(2, line / my, dz));
@@ -205,7 +211,7 @@ fn interpolate<W: Scalar>(
     with_vectors!(k, K => {
         let (x, sums) = (x.as_chunks::<K>().0, sums.as_chunks_mut::<K>().0);
         let mut weights: Entries<W> = [[W::ZERO; CELLS]; 3];
-        each_part(nx, first / K, sums, |line, x0, sums| {
+        each_part(nx, first / K, sums, #[inline(always)] |line, x0, sums| {
             let (begin, end) = match grids.axes[0] {
                 true => (x0 / 2, ((x0 + sums.len()) / 2 + 1).min(mx)),
                 false => (x0, x0 + sums.len()),
