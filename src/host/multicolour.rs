@@ -167,7 +167,7 @@ pub fn sweep<S: Number, V: Number>(
 
 /// Four partial sums, so that additions are independent.
 #[inline(always)]
-fn row_product<S: Number, V: Number>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V::Wide {
+pub(super) fn row_product<S: Number, V: Number>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V::Wide {
     let term = |c: i32, v: S| v.cast::<V::Wide>() * x[c as usize - base].widen();
     let mut sums = [V::Wide::ZERO; 4];
     let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));

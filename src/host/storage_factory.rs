@@ -3,7 +3,7 @@
 use super::Host;
 use super::any_matrix::{AnyMatrix, AnyOperator};
 use super::dense::Dense;
-use super::distributed::{DistributedMatrix, Parts, Replicated};
+use super::distributed::{DistributedColours, DistributedMatrix, Parts, Replicated};
 use super::operator::Stored;
 use super::sparse_direct::SparseInverse;
 use super::stencil::gauss_seidel::StencilColours;
@@ -18,7 +18,7 @@ use crate::sparse::{Coloured, ColouredStencil, Colouring, OwnRows, SharedCsr, Sh
 use std::sync::Arc;
 
 /// What to use instead of a smoother that is not there over ranks.
-const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
+const SMOOTHERS: &str = "set amg.smoother.type to gauss_seidel, l1_jacobi, jacobi, chebyshev or fsai";
 
 impl StorageFactory for Host {
     fn has_whole_vectors(&self) -> bool {
@@ -96,10 +96,10 @@ impl StorageFactory for Host {
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Host, V>>> {
-        if self.over.is_some() {
-            return unavailable("a smoother that goes through the unknowns one after the other", SMOOTHERS);
+        match &self.over {
+            Some(over) => Ok(Box::new(DistributedColours::new(over, matrix)?)),
+            None => Ok(Box::new(matrix)),
         }
-        Ok(Box::new(matrix))
     }
 }
 

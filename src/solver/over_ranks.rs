@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 /// Smoothers that go through the unknowns one after the other, and what is nearest to each.
 const SEQUENTIAL: &[(&str, &str)] = &[
-    ("gauss_seidel", "chebyshev"),
     ("l1_gauss_seidel", "l1_jacobi"),
     ("any_gauss_seidel", "l1_jacobi"),
     ("dilu", "fsai"),
@@ -126,6 +125,9 @@ impl Solver {
         }
         for key in ["amg.smoother.type", "amg.smoother.coarse_type"] {
             let smoother = config.text(key);
+            if smoother == "gauss_seidel" && self.context.gpu().is_some() {
+                return unavailable(&format!("{key} \"gauss_seidel\" on a GPU"), "use \"chebyshev\"");
+            }
             if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
                 return unavailable(&format!("{key} \"{name}\""), &format!("use \"{instead}\""));
             }

@@ -1,5 +1,6 @@
 //! Matrices over ranks, which are threads here: the same bits for any number of ranks, and errors on all of them.
 
+mod gauss_seidel;
 mod right_hand_sides;
 mod update;
 
@@ -221,7 +222,7 @@ fn a_solve_that_is_wrong_on_one_rank_fails_on_all_and_the_next_succeeds() {
         let different = config(&[("solver.max_iterations", if rank == 1 { "7" } else { "8" })]);
         let mut solver = Solver::new(context, &different);
         let options = solver.setup(Some(&matrix)).unwrap_err();
-        let sequential = config(if rank == 1 { &[("amg.smoother.type", "gauss_seidel")] } else { &[] });
+        let sequential = config(if rank == 1 { &[("amg.smoother.type", "l1_gauss_seidel")] } else { &[] });
         let mut solver = Solver::new(context, &sequential);
         let smoother = solver.setup(Some(&matrix)).unwrap_err();
 
@@ -244,7 +245,7 @@ fn a_solve_that_is_wrong_on_one_rank_fails_on_all_and_the_next_succeeds() {
     for (options, smoother, short, nan, end, stopped) in results {
         assert_eq!(options.status, Status::OptionValue);
         assert_eq!(smoother.status, Status::Unsupported);
-        assert!(smoother.message.contains("use \"chebyshev\""), "{smoother}");
+        assert!(smoother.message.contains("use \"l1_jacobi\""), "{smoother}");
         assert_eq!((short.status, nan.status), (Status::SizeMismatch, Status::NonFinite), "{short} {nan}");
         assert_eq!((end.unwrap(), stopped.unwrap()), (Status::Success, Status::Stopped));
     }
@@ -561,6 +562,7 @@ fn what_ranks_on_gpus_cannot_do_is_refused() {
     let cases: &[(&str, &str, &str)] = &[
         ("solver.type", "bicgstab", "use \"gmres\""),
         ("amg.setup", "device", "set-up runs on the host"),
+        ("amg.smoother.type", "gauss_seidel", "use \"chebyshev\""),
         ("solver.null_space", "constant", "use the device \"host\""),
     ];
     for (key, value, sentence) in cases {

@@ -5,11 +5,13 @@
 //! (`comm/sum.rs`), so that results have the same bits for any number of ranks.
 
 pub(crate) mod coarsening;
+mod colours;
 pub(crate) mod divided;
 mod fetched;
 mod operator;
 mod replicated;
 pub(crate) mod update;
 
+pub(crate) use colours::DistributedColours;
 pub(crate) use operator::{DistributedMatrix, Parts, distributed};
 pub(crate) use replicated::Replicated;
