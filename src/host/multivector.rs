@@ -49,7 +49,7 @@ impl Products<'_> {
             (self.multiply)(first, W::slice_mut(sums));
             with_features(Call(
                 #[inline(always)]
-                || store(group, sums),
+                || store(group.clone(), sums),
             ));
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn with_features(work: impl Work) {
 }
 
 /// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would lead to code without them.
-pub(super) fn widely<R>(work: impl FnOnce() -> R) -> R {
+pub(super) fn widely<R>(mut work: impl FnMut() -> R) -> R {
     let mut result = None;
     with_features(Call(
         #[inline(always)]
@@ -47,12 +47,13 @@ pub(super) fn widely<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// A function, which is to be inlined always.
+/// A function, which is to be inlined always. A closure that can be called several times must not be called as one for a single time, which is a
+/// function of its own that is not inlined.
 pub(super) struct Call<F>(pub F);
 
-impl<F: FnOnce()> Work for Call<F> {
+impl<F: FnMut()> Work for Call<F> {
     #[inline(always)]
-    fn run(self) {
+    fn run(mut self) {
         (self.0)();
     }
 }

@@ -368,7 +368,7 @@ impl Multivectors for Host {
             par::sums(z.len(), par::GRAIN, |range| {
                 widely(
                     #[inline(always)]
-                    || with_vectors!(k, dots(z, r, q, range)),
+                    || with_vectors!(k, dots(z, r, q, range.clone())),
                 )
             })
         });
@@ -413,7 +413,7 @@ impl Multivectors for Host {
             par::sums_mut2(x, r, par::GRAIN, |start, x, r| {
                 widely(
                     #[inline(always)]
-                    || with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (x, r))),
+                    || with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (&mut *x, &mut *r))),
                 )
             })
         }))
