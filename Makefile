@@ -62,7 +62,7 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
 	TERRACE_HIP_CLANG= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps
 	@rm -f $(SKIPPED)
-	CARGO="$(CARGO)" tools/run-tests.sh
+	$(CARGO) test --locked --workspace
 	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
 
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
