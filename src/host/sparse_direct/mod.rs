@@ -21,7 +21,7 @@ pub use cholesky::ZeroPivots;
 pub use inverse::SparseInverse;
 
 use super::transpose::transpose;
-use crate::error::{Error, Result, Status, try_collect, try_vec};
+use crate::error::{Error, Result, Status, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
@@ -44,9 +44,6 @@ const GENERAL: f64 = 0.1;
 /// A matrix is full when it has this share of all entries, and more than a few rows. A search for zeros would then find few.
 const FULL: f64 = 0.25;
 const FULL_ROWS: usize = 64;
-
-/// From this share on, a symmetric matrix is factorised in its own order: any other would have as many entries in the factor.
-const NO_ORDER: f64 = 0.9;
 
 /// Most steps of iterative refinement.
 const REFINEMENTS: usize = 10;
@@ -148,15 +145,12 @@ impl Plan {
         let (rows, entries) = (a.rows, a.columns.len());
         if symmetric {
             let pattern = Pattern::sum(a, transpose)?;
-            // No order of a full matrix saves anything.
-            let order =
-                if is_full(a, NO_ORDER) { try_collect(0..rows as i32)? } else { ordering::minimum_degree(&pattern)? };
-            let tree = Tree::new(&pattern, &order)?;
+            let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern)?)?;
             let (fill, flops) = (tree.fill(), tree.flops());
             let analysis = Analysis::new(a, Symbolic::new(&pattern, tree)?)?;
             return Ok(Plan { rows, entries, order: Order::Symmetric(Arc::new(analysis)), fill, flops });
         }
-        if is_full(a, FULL) {
+        if rows >= FULL_ROWS && entries as f64 >= FULL * (rows as f64).powi(2) {
             let flops = 2.0 / 3.0 * (rows as f64).powi(3);
             return Ok(Plan { rows, entries, order: Order::Dense, fill: rows * rows, flops });
         }
@@ -221,11 +215,6 @@ impl Plan {
         let (transpose, is_transposed) = (None, false);
         Ok(SparseDirect { plan, a, transpose, is_transposed, factor, scales, zero_pivots, r, work, better })
     }
-}
-
-/// Whether a matrix has at least this share of all entries that it could have, and is not small.
-fn is_full(a: &Csr<f64>, share: f64) -> bool {
-    a.rows >= FULL_ROWS && a.columns.len() as f64 >= share * (a.rows as f64).powi(2)
 }
 
 /// The factor of a matrix; a symmetric one that needs pivoting for size is factorised as any other. An earlier factor
