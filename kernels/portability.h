@@ -319,10 +319,11 @@ DEVICE f32 rounded(int format, f32 v) {
 }
 
 // Every combination that kernels exist for: a format; one of stored values and one of vectors; one of stored values, one of the vector that is
-// multiplied, and the type of the sums. The format of a result is told at run time.
+// multiplied, and the type of the sums. Vectors in 16 bits go with stored values in the same format alone. The format of a result is told at
+// run time.
 #define FOR_FORMATS(DO) DO(f64) DO(f32) DO(f16) DO(bf16)
 #define FOR_STORAGE(DO, ...) DO(f64, __VA_ARGS__) DO(f32, __VA_ARGS__) DO(f16, __VA_ARGS__) DO(bf16, __VA_ARGS__)
-#define FOR_STORAGE_AND_VECTOR(DO) FOR_STORAGE(DO, f64) FOR_STORAGE(DO, f32) FOR_STORAGE(DO, f16) FOR_STORAGE(DO, bf16)
+#define FOR_STORAGE_AND_VECTOR(DO) FOR_STORAGE(DO, f64) FOR_STORAGE(DO, f32) DO(f16, f16) DO(bf16, bf16)
 #define FOR_STORAGE_VECTOR_AND_SUM(DO) \
-    FOR_STORAGE(DO, f64, f64) FOR_STORAGE(DO, f32, f64) FOR_STORAGE(DO, f16, f64) FOR_STORAGE(DO, bf16, f64) \
-    FOR_STORAGE(DO, f64, f32) FOR_STORAGE(DO, f32, f32) FOR_STORAGE(DO, f16, f32) FOR_STORAGE(DO, bf16, f32)
+    FOR_STORAGE(DO, f64, f64) FOR_STORAGE(DO, f32, f64) DO(f16, f16, f64) DO(bf16, bf16, f64) \
+    FOR_STORAGE(DO, f64, f32) FOR_STORAGE(DO, f32, f32) DO(f16, f16, f32) DO(bf16, bf16, f32)

@@ -318,6 +318,17 @@ impl Config {
         }
     }
 
+    /// Whether the options name the format of a part of a level, by its own list or by formats in place of a preset.
+    pub(crate) fn names_precision(&self, part: LevelPart, level: usize) -> bool {
+        let list = self.text(part.key());
+        match list.split(',').nth(level).or(list.split(',').next_back()) {
+            Some("preset") | None => {
+                matches!(Preset::parse(&self.text("precision.preset")), Some(Preset::Formats { .. }))
+            }
+            Some(name) => name != "auto",
+        }
+    }
+
     /// The whole number of a list on a level.
     pub(crate) fn level_int(&self, key: &str, level: usize) -> usize {
         let list = self.text(key);

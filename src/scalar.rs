@@ -52,6 +52,12 @@ impl Precision {
     pub const fn is_scalar(self) -> bool {
         matches!(self, Precision::F64 | Precision::F32)
     }
+
+    /// Whether values stored in it are multiplied with vectors in this format. Vectors in 16 bits go with values in the same format
+    /// alone: wider ones would cost the time that narrow vectors save.
+    pub const fn goes_with(self, vectors: Precision) -> bool {
+        vectors.is_scalar() || self as u8 == vectors as u8
+    }
 }
 
 mod sealed {
@@ -171,6 +177,24 @@ macro_rules! with_numbers {
     };
 }
 pub(crate) use with_numbers;
+
+/// [`with_numbers`] for a vector that values of type `$s` are multiplied with. Nothing is compiled for formats that do not go with it.
+macro_rules! with_vector_for {
+    ($s:ty, $numbers:expr, $x:ident => $body:expr) => {{
+        use $crate::scalar::{NumbersRef, Precision};
+        const fn pairs<S: $crate::scalar::Number>(vectors: Precision) -> bool {
+            S::PRECISION.goes_with(vectors)
+        }
+        match $numbers {
+            NumbersRef::F64($x) => $body,
+            NumbersRef::F32($x) => $body,
+            NumbersRef::F16($x) if const { pairs::<$s>(Precision::F16) } => $body,
+            NumbersRef::BF16($x) if const { pairs::<$s>(Precision::BF16) } => $body,
+            _ => unreachable!("values in {} with vectors in 16 bits", <$s as $crate::scalar::Number>::PRECISION.name()),
+        }
+    }};
+}
+pub(crate) use with_vector_for;
 
 /// [`with_numbers`] for a [`NumbersMut`].
 macro_rules! with_numbers_mut {
@@ -426,6 +450,26 @@ macro_rules! with_storage {
     };
 }
 pub(crate) use with_storage;
+
+/// [`with_storage`] for values that are multiplied with vectors of type `$v`. Nothing is compiled for formats that do not go with it.
+macro_rules! with_storage_for {
+    ($precision:expr, $v:ty, $t:ident => $body:expr) => {
+        $crate::scalar::with_storage!($precision, $t => {
+            if const { <$t as $crate::scalar::Number>::PRECISION.goes_with(<$v as $crate::scalar::Number>::PRECISION) } {
+                $body
+            } else {
+                $crate::scalar::not_paired::<$t, $v>()
+            }
+        })
+    };
+}
+pub(crate) use with_storage_for;
+
+/// Ends with the formats that do not go with each other.
+#[cold]
+pub(crate) fn not_paired<S: Number, V: Number>() -> ! {
+    unreachable!("values in {} with vectors in {}", S::PRECISION.name(), V::PRECISION.name())
+}
 
 #[cfg(feature = "unit-tests")]
 mod tests {

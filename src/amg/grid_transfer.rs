@@ -158,12 +158,13 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
 }
 
 /// Restricts in the precision of the finer level, and scales in the conversion to the coarser one. For backends whose
-/// host cannot read the factor without a synchronisation.
+/// host cannot read the factor without a synchronisation, and for transfers that do not go with the vectors of the coarser level.
 pub(crate) struct ConvertedTransfer<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, V::Wide>,
     /// A vector of the coarser level.
     pub wide: B::Buffer<V::Wide>,
-    pub range: Range,
+    /// What restricted residuals are scaled into.
+    pub range: Option<Range>,
     pub factor: B::RangeFactor,
     pub of: PhantomData<W>,
 }
@@ -172,7 +173,10 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for ConvertedTransf
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()> {
         let ConvertedTransfer { transfers, wide, range, factor, .. } = self;
         transfers.restrict(r, wide)?;
-        transfers.backend.convert_into_range((range, factor), 1.0, None, wide, b);
+        match range {
+            Some(range) => transfers.backend.convert_into_range((range, factor), 1.0, None, wide, b),
+            None => transfers.backend.convert(1.0, None, wide, b),
+        };
         Ok(())
     }
 

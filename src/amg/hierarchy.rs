@@ -197,7 +197,10 @@ impl Builder<'_> {
             Some(count) => count,
             None => levels.compute_all(&mut phases)?.len(),
         };
-        let mut plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
+        let mut plan = match &self.plan {
+            Some(plan) => plan.clone(),
+            None => Plan::asked(self.config, self.matrix.precision(), count)?,
+        };
         plan.levels.truncate(count);
         let is_open = plan.is_undecided() && self.plan.is_none();
         if is_open {

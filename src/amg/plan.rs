@@ -7,6 +7,7 @@
 use crate::backend::setup::{Loss, Losses};
 use crate::components::SmootherInfo;
 use crate::config::{Config, LevelPart, Wanted};
+use crate::error::{Result, fail};
 use crate::scalar::Precision;
 
 /// Error energy over energy that a part of a level may cost.
@@ -47,6 +48,30 @@ impl LevelPlan {
         }
     }
 
+    /// Gives level `i` the format of its vectors where that has 16 bits.
+    fn follow_narrow_vectors(&mut self, config: &Config, i: usize) -> Result<()> {
+        let vectors = self.of(LevelPart::Vector);
+        for part in LevelPart::ALL {
+            let now = self.of(part);
+            if now.goes_with(vectors) {
+                continue;
+            }
+            if config.names_precision(part, i) {
+                return fail!(
+                    Unsupported,
+                    "level {i} has vectors in {vectors} and {key} in {now}; vectors in 16 bits go with the same format in all parts of \
+                     their level: set {key} to {vectors} there, or precision.vector to f32",
+                    vectors = vectors.name(),
+                    key = part.key(),
+                    now = now.name()
+                );
+            }
+            self.precision[part as usize] = vectors;
+            self.open[part as usize] = false;
+        }
+        Ok(())
+    }
+
     /// Whether a part has 16 bits.
     pub fn is_narrow(&self, part: LevelPart) -> bool {
         !self.of(part).is_scalar()
@@ -83,8 +108,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The formats that the options name; open ones are those of the matrix.
-    pub fn asked(config: &Config, input: Precision, levels: usize) -> Plan {
+    /// The formats that the options name; open ones are those of the matrix. A level with vectors in 16 bits has them throughout: what
+    /// the options do not name follows its vectors, and what they name otherwise is an error.
+    pub fn asked(config: &Config, input: Precision, levels: usize) -> Result<Plan> {
         let mut undecided = false;
         let mut level = |i: usize| {
             let wanted = LevelPart::ALL.map(|part| config.level_precision(part, i, input));
@@ -104,19 +130,21 @@ impl Plan {
             }
             plan
         };
-        Plan { levels: (0..levels).map(&mut level).collect(), input, undecided }
+        let mut plan = Plan { levels: (0..levels).map(&mut level).collect(), input, undecided };
+        plan.levels.iter_mut().enumerate().try_for_each(|(i, level)| level.follow_narrow_vectors(config, i))?;
+        Ok(plan)
     }
 
     /// The same for an approximate inverse without levels, which has data and vectors, and neither a matrix nor transfers.
     /// What is open is as in the matrix.
-    pub fn without_levels(config: &Config, input: Precision) -> Plan {
-        let mut plan = Plan::asked(config, input, 1);
+    pub fn without_levels(config: &Config, input: Precision) -> Result<Plan> {
+        let mut plan = Plan::asked(config, input, 1)?;
         for part in [LevelPart::Matrix, LevelPart::Transfer] {
             plan.levels[0].precision[part as usize] = input;
             plan.levels[0].open[part as usize] = false;
         }
         plan.undecided = false;
-        plan
+        Ok(plan)
     }
 
     /// Whether formats are to be chosen by what the numbers of a level are.
@@ -341,7 +369,7 @@ mod tests {
         for (finest, transfer, expected) in
             [(narrow, narrow, Precision::F16), (wide, narrow, Precision::F32), (narrow, wide, Precision::F32)]
         {
-            let mut plan = Plan::asked(&config, Precision::F64, 2);
+            let mut plan = Plan::asked(&config, Precision::F64, 2).unwrap();
             for (i, matrix) in [finest, narrow].into_iter().enumerate() {
                 plan.decide(i, &Measured { energy: 1e-2, matrix, transfer: Some(narrow) }, smoother_info("jacobi"));
             }
@@ -374,7 +402,11 @@ mod tests {
             for (part, name) in LevelPart::ALL.iter().zip(&names) {
                 config.set_str(part.key(), name).unwrap();
             }
-            let mut plan = Plan::asked(&config, Precision::F64, 3);
+            let asked = Plan::asked(&config, Precision::F64, 3);
+            let is_narrow = names[LevelPart::ALL.iter().position(|part| *part == LevelPart::Vector).unwrap_or(0)] == "f16";
+            let is_paired = !is_narrow || names.iter().all(|name| ["auto", "f16"].contains(name));
+            prop_assert_eq!(asked.is_ok(), is_paired);
+            let Ok(mut plan) = asked else { return Ok(()) };
             let measured = Measured { energy: 1e-2, matrix: super::tests::part(1.0, 0.0, 0.0, 0.0), transfer: None };
             plan.decide(0, &measured, smoother_info("jacobi"));
             let bytes = |plan: &Plan| LevelPart::ALL.map(|part| plan.of(part, 0).bytes());
@@ -386,7 +418,11 @@ mod tests {
                 prop_assert!(step < 3 && bytes(&plan).iter().zip(bytes(&before)).all(|(after, before)| *after >= before));
             }
             for (part, name) in LevelPart::ALL.into_iter().zip(&names) {
-                let expected = if *name == "auto" { "f64" } else { name };
+                let expected = match *name {
+                    "auto" if is_narrow => "f16",
+                    "auto" => "f64",
+                    name => name,
+                };
                 prop_assert_eq!(plan.of(part, 0).name(), expected);
             }
         }

@@ -10,7 +10,7 @@ use super::{Buffer, Gpu, Slice, multivector};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
 use crate::range::Range;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar, not_paired};
 use std::sync::atomic::Ordering;
 
 /// Most partial sums of an inner product of two vectors: as many blocks as run at the same time.
@@ -35,7 +35,7 @@ pub(super) struct Kernels {
     scale: [Kernel; 4],
     axpby: [Kernel; 4],
     /// By the formats of D and of the vectors.
-    diagonal: [[Kernel; 4]; 4],
+    diagonal: [[Option<Kernel>; 4]; 4],
     rescale: [Kernel; 4],
     convert_into_range: [Kernel; 4],
     correct_range: [Kernel; 4],
@@ -54,6 +54,19 @@ fn each(find: impl Fn(&str) -> Result<Kernel>, name: &str) -> Result<[Kernel; 4]
     Ok([of(Precision::F64)?, of(Precision::F32)?, of(Precision::F16)?, of(Precision::BF16)?])
 }
 
+/// A kernel for each format of stored values, and for each format of vectors that goes with it.
+fn of_pairs(find: impl Fn(&str) -> Result<Kernel>, name: &str) -> Result<[[Option<Kernel>; 4]; 4]> {
+    let mut kernels = [[None; 4]; 4];
+    for (kernels, stored) in kernels.iter_mut().zip(Precision::ALL) {
+        for (kernel, vectors) in kernels.iter_mut().zip(Precision::ALL) {
+            if stored.goes_with(*vectors) {
+                *kernel = Some(find(&format!("{name}_{}_{}", stored.name(), vectors.name()))?);
+            }
+        }
+    }
+    Ok(kernels)
+}
+
 impl Kernels {
     pub fn new(find: impl Fn(&str) -> Result<Kernel>) -> Result<Kernels> {
         let each = |name: &str| each(&find, name);
@@ -62,7 +75,7 @@ impl Kernels {
             cast: each("cast")?,
             scale: each("scale")?,
             axpby: each("axpby")?,
-            diagonal: [each("diagonal_f64")?, each("diagonal_f32")?, each("diagonal_f16")?, each("diagonal_bf16")?],
+            diagonal: of_pairs(&find, "diagonal")?,
             rescale: each("rescale")?,
             convert_into_range: each("convert_into_range")?,
             correct_range: each("correct_range")?,
@@ -102,7 +115,8 @@ impl Gpu {
     ) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let width = width_of(k, d, x);
-        let kernel = of::<T>(&self.inner.vectors.diagonal[tag::<S>() as usize]);
+        let kernel = self.inner.vectors.diagonal[tag::<S>() as usize][tag::<T>() as usize];
+        let kernel = kernel.unwrap_or_else(|| not_paired::<S, T>());
         let (n, shift, width, add) = (x.len() as i64, k.ilog2() as i32, width as i32, i32::from(add));
         self.elementwise(kernel, x.len(), &[&n, &shift, &width, &add, &d.view(), &x.view(), &y.view()])
     }

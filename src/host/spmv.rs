@@ -3,7 +3,7 @@
 use super::prefetch::prefetch;
 use super::{block_rows, simd};
 use crate::par;
-use crate::scalar::{Number, NumbersRef, Precision, Scalar, Sums, with_numbers};
+use crate::scalar::{Number, NumbersRef, Precision, Scalar, Sums, with_vector_for};
 use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Most results of a group of rows by diagonals.
@@ -142,10 +142,10 @@ fn with_products<S: Number, W: Scalar>(
                 match (round, block) {
                     // Results of 16 bits have sums in f32.
                     (Some(round), block) if const { matches!(W::PRECISION, Precision::F32) } => {
-                        with_numbers!(x, x => rounded_products(&rows, block, x, sums, round));
+                        with_vector_for!(S, x, x => rounded_products(&rows, block, x, sums, round));
                     }
-                    (_, Block::SCALAR) => with_numbers!(x, x => simd::row_products(&rows, x, sums)),
-                    (_, block) => with_numbers!(x, x => simd::block_row_products(&rows, block, x, sums)),
+                    (_, Block::SCALAR) => with_vector_for!(S, x, x => simd::row_products(&rows, x, sums)),
+                    (_, block) => with_vector_for!(S, x, x => simd::block_row_products(&rows, block, x, sums)),
                 }
             };
             let (group, width) = (LONGEST_GROUP / block.rows, block.rows);
@@ -160,7 +160,7 @@ fn with_products<S: Number, W: Scalar>(
             };
             let multiply = |offsets: &[usize], shift: i32, sums: &mut [W]| {
                 let rows = simd::Rows { offsets, columns, values, shift };
-                with_numbers!(x, x => simd::row_products(&rows, x, sums));
+                with_vector_for!(S, x, x => simd::row_products(&rows, x, sums));
             };
             run(Groups::Rows { group: GROUP, width: 1, locate: &locate, multiply: &multiply });
         }
@@ -169,7 +169,7 @@ fn with_products<S: Number, W: Scalar>(
             assert_eq!((x.len(), results), (a.cols * width, a.rows * width));
             let multiply = |first: usize, sums: &mut [W]| {
                 let (distances, values) = a.group(first / group);
-                with_numbers!(x, x => match width {
+                with_vector_for!(S, x, x => match width {
                     1 => simd::diagonal_products(distances, values, first, x, sums),
                     _ => block_rows::diagonal_products(width, distances, values, first, x, sums),
                 });

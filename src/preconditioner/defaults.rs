@@ -124,7 +124,7 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
     let coarsening = name("amg.coarsening.type", if has_space { "mis2" } else { "pmis" });
     let interpolation = name("amg.interpolation.type", if coarsening == "mis2" { "smoothed" } else { "extended_i" });
     let smoother = name("amg.smoother.type", if has_space { "chebyshev" } else { "l1_jacobi" });
-    let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"));
+    let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"))?;
     let levels = plan.levels.len();
     let can_be = matrix.functions().is_none()
         && !(has_space && coarsening != "mis2")

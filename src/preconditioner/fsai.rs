@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::report::{FsaiReport, Phases};
-use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage, with_storage_for};
 use crate::sync::lock;
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
@@ -149,7 +149,10 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
         Some(data) => std::mem::replace(&mut *lock(data.formats.lock()), Formats::NONE),
         None => Formats::NONE,
     };
-    let mut plan = builder.plan.clone().unwrap_or_else(|| Plan::without_levels(config, input));
+    let mut plan = match &builder.plan {
+        Some(plan) => plan.clone(),
+        None => Plan::without_levels(config, input)?,
+    };
     let mut storing = Storing { builder, setup, to, is_symmetric, formats };
     let top = one_level::promoted(&mut plan, |plan| phases.time("place", || storing.store(&a, [g, transposed], plan)))?;
     let (rows, breakdowns) = (a.scalar_rows(), *breakdowns);
@@ -225,7 +228,7 @@ impl<S: SetupOn<B>, B: Backend> Storing<'_, S, B> {
         }
         let guarded = config.choice("precision.residual_scaling").is_none();
         with_storage!(vector, V => {
-            let product = with_storage!(storage, N => self.product::<T, N, V>(&g, &transposed))?;
+            let product = with_storage_for!(storage, V, N => self.product::<T, N, V>(&g, &transposed))?;
             Ok(Box::new(FinestLevel::new(Box::new(product), inverse, guarded, plan.is_narrow())?))
         })
     }

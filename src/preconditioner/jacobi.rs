@@ -5,11 +5,11 @@ use crate::amg::finest::{Application, Finest, FinestLevel};
 use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData, SetupOn};
 use crate::amg::plan::Plan;
 use crate::backend::Backend;
-use crate::backend::setup::{By, SetupMatrix};
+use crate::backend::setup::{By, Setup, SetupMatrix};
 use crate::config::LevelPart;
 use crate::error::Result;
 use crate::report::Phases;
-use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage, with_storage_for};
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +70,10 @@ pub(super) fn build<S: SetupOn<B>, B: Backend>(builder: &Builder<'_>, setup: &S,
 
 fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(builder: &Builder<'_>, setup: &S, to: &B) -> Result<Built<B>> {
     let input = builder.matrix.precision();
-    let mut plan = builder.plan.clone().unwrap_or_else(|| Plan::without_levels(builder.config, input));
+    let mut plan = match &builder.plan {
+        Some(plan) => plan.clone(),
+        None => Plan::without_levels(builder.config, input)?,
+    };
     let a = setup.import::<T>(builder.matrix, builder.matrix.is_stencil())?;
     let top = one_level::promoted(&mut plan, |plan| store(builder, setup, to, &a, plan))?;
     let (data, phases) = (Arc::new(NoData), Phases::default());
@@ -90,14 +93,19 @@ fn store<S: SetupOn<B>, B: Backend, T: Scalar>(
     let exact = setup.inverse_diagonal(&setup.scaled(a, over, over)?, width, false, by.as_ref())?;
     let guarded = builder.config.choice("precision.residual_scaling").is_none();
     let rows = to.local(a.scalar_rows());
-    with_storage!(plan.of(LevelPart::Smoother, 0), N => {
-        let checks = Mutex::new(setup.checks());
-        let stored = setup.stored_array::<T, N>(&exact, 1.0, 0, &checks)?;
-        setup.evaluate(lock(checks.into_inner()))?;
-        let inverse = Arc::new(setup.array(to, stored)?);
-        let diagonal = Diagonal::<B, N> { backend: to.clone(), inverse, width, rows, vectors: 1 };
-        with_storage!(plan.of(LevelPart::Vector, 0), V => {
-            Ok(Box::new(FinestLevel::<B, V>::new(Box::new(diagonal), scaling, guarded, plan.is_narrow())?))
-        })
+    with_storage!(plan.of(LevelPart::Vector, 0), V => {
+        let inverse: Box<dyn Application<B, V>> = with_storage_for!(plan.of(LevelPart::Smoother, 0), V, N => {
+            let inverse = Arc::new(setup.array(to, stored::<S, T, N>(setup, &exact)?)?);
+            Box::new(Diagonal::<B, N> { backend: to.clone(), inverse, width, rows, vectors: 1 })
+        });
+        Ok(Box::new(FinestLevel::<B, V>::new(inverse, scaling, guarded, plan.is_narrow())?))
     })
+}
+
+/// The inverse of a diagonal in another format.
+fn stored<S: Setup, T: Scalar, N: Number>(setup: &S, exact: &S::Buffer<T>) -> Result<S::Buffer<N>> {
+    let checks = Mutex::new(setup.checks());
+    let stored = setup.stored_array::<T, N>(exact, 1.0, 0, &checks)?;
+    setup.evaluate(lock(checks.into_inner()))?;
+    Ok(stored)
 }

@@ -18,7 +18,7 @@ const NARROW: Options = &[
     ("precision.vector", "f32"),
 ];
 
-const SHORT: Options = &[("precision.matrix", "f32,f16"), ("precision.vector", "f64,f32,bf16")];
+const SHORT: Options = &[("precision.matrix", "f32,f16,bf16"), ("precision.vector", "f64,f32,bf16")];
 
 fn config(options: Options) -> Config {
     let mut config = Config::new();

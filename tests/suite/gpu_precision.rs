@@ -175,7 +175,7 @@ fn sums_in_16_bits_and_gauss_seidel_take_the_iterations_of_the_host() {
     for (name, precision, options) in [
         ("poisson7:7", "dp-bf", unscaled),
         ("elasticity:4", "dp-bf", unscaled),
-        ("poisson7:7", "dp-hp", smoother),
+        ("poisson7:7", "dp-bf", smoother),
         ("elasticity:4", "dp-sp-bf", smoother),
     ] {
         let (matrix, config) = (problem(name), config(precision, &options));

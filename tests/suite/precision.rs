@@ -156,6 +156,20 @@ fn names_stand_for_the_formats_of_all_levels() {
     // A part of its own goes before the name, and comes back to it level by level.
     let options = [("precision", "dp-sp"), ("precision.matrix", "preset,f16"), ("amg.coarsening.type", "pmis")];
     assert_eq!(formats(&matrix, &options), [[dp; 4], [hp, sp, sp, sp], [hp, sp, sp, sp]]);
+    // Vectors in 16 bits take the open parts of their level along.
+    assert_eq!(formats(&matrix, &[("precision.vector", "f64,f16,f32")]), [[dp; 4], [hp; 4], [dp, sp, dp, dp]]);
+    for (part, other) in [("precision.matrix", "bf16"), ("precision.smoother", "f32"), ("precision.transfer", "input")]
+    {
+        let error = Amg::setup(
+            &Context::new("host:2").unwrap(),
+            &matrix,
+            &config(&[("precision.vector", "f64,f16"), (part, &format!("f64,{other}"))]),
+        )
+        .map(drop)
+        .unwrap_err();
+        let said = format!("level 1 has vectors in f16 and {part} in {}", if other == "input" { dp } else { other });
+        assert!(error.status == Status::Unsupported && error.message.starts_with(&said), "{error}");
+    }
     for bad in ["dp-", "(dp)", "(dp,sp", "f8", "dp,sp", "f64-f8", ""] {
         let error = Config::new().set_str("precision", bad).unwrap_err();
         assert!(error.status == Status::OptionValue && error.message.contains("(dp-sp,hp)"), "{bad}: {error}");

@@ -12,7 +12,7 @@ use crate::config::LevelPart;
 use crate::error::Result;
 use crate::matrix::Import;
 use crate::precision::MATRIX;
-use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
+use crate::scalar::{Number, Precision, Scalar, Sums, with_storage_for};
 use crate::sync::lock;
 use half::{bf16, f16};
 use std::any::Any;
@@ -310,8 +310,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         S: SetupOn<B>,
     {
         let input = self.smoother_input(storing);
-        let smoother =
-            with_storage!(storage, N => S::smoother::<T, N, V>(storing.builder.smoother_of(self.number).name, &input));
+        let smoother = with_storage_for!(storage, V, N => S::smoother::<T, N, V>(storing.builder.smoother_of(self.number).name, &input));
         *lock(self.spectrum.stored.lock()) = None;
         smoother
     }

@@ -13,7 +13,7 @@ use crate::config::LevelPart;
 use crate::error::Result;
 use crate::range::Range;
 use crate::report::Phases;
-use crate::scalar::{Number, Precision, Scalar, with_storage};
+use crate::scalar::{Number, Precision, Scalar, not_paired, with_storage, with_storage_for};
 use crate::sync::lock;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -69,7 +69,8 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         let level = levels.at(i, phases)?;
         let (rows, nonzeros) = (level.rows, level.entries);
         let storage = plan.of(LevelPart::Matrix, i);
-        let a = phases.time("place", || at_level(i, with_storage!(storage, N => level.matrix::<B, N, V>(self))))?;
+        let a =
+            phases.time("place", || at_level(i, with_storage_for!(storage, V, N => level.matrix::<B, N, V>(self))))?;
         let coarse_rows = level.coarse_rows;
         let inverted = coarse_rows.is_none()
             && config.choice("amg.coarsest.solver").is_none()
@@ -95,7 +96,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             }
             None if inverted => {
                 let inverse =
-                    phases.time("coarsest", || with_storage!(storage, N => level.inverse::<B, N, V>(self)))?;
+                    phases.time("coarsest", || with_storage_for!(storage, V, N => level.inverse::<B, N, V>(self)))?;
                 level.release();
                 Below::Inverse(inverse.into())
             }
@@ -145,9 +146,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         storage: Precision,
     ) -> Result<Box<dyn GridTransfer<B, V, W>>> {
         let range = self.builder.range(V::PRECISION, W::PRECISION);
-        if !B::HAS_IMMEDIATE_REDUCTIONS
-            && let Some(range) = range
-        {
+        if !storage.goes_with(W::PRECISION) || (!B::HAS_IMMEDIATE_REDUCTIONS && range.is_some()) {
             let (wide, factor) = (self.to.zeros(self.to.local(coarse_rows))?, self.to.range_factor()?);
             let transfers = self.transfers::<V, V::Wide>(level, storage)?;
             return Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }));
@@ -166,7 +165,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         storage: Precision,
     ) -> Result<Transfers<B, V, W>> {
         let (setup, formats) = (self.setup, level.formats());
-        let (restriction, interpolation) = with_storage!(storage, N => {
+        let (restriction, interpolation) = with_storage_for!(storage, V, N => {
+            if const { !N::PRECISION.goes_with(W::PRECISION) } {
+                not_paired::<N, W>();
+            }
             let r = TransfersIn::<S, N>::restriction(level, setup);
             let restriction = self.transfer(r, formats, |formats| &mut formats.restriction)?;
             let p = TransfersIn::<S, N>::prolongator(level, setup);
