@@ -1048,7 +1048,7 @@ terrace_status terrace_context_set_communicator(terrace_context *context,
  * - `flags`: as in `terrace_matrix_create_csr`; `TERRACE_BORROW` concerns the values, and pattern arrays are copied in any case.
  * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
  *
- * A solver that is set up with it is collective in set-up, update and solve, with vectors that hold the rows of this rank. Results have the
+ * A solver that is set up with it is collective in set-up, update and solve, and so are `terrace_amg` and `terrace_fsai`, with vectors that hold the rows of this rank. Results have the
  * same bits for any number of ranks. What is not there over ranks is refused with `TERRACE_ERROR_UNSUPPORTED`; `docs/distributed.md` has a
  * list. `terrace_matrix_get_size` gives the rows of this rank and the columns of the whole. `terrace_matrix_update_values` takes the values of
  * this rank, and is not collective.
@@ -1488,10 +1488,13 @@ terrace_status terrace_config_get_real(const terrace_config *config,
  *   `terrace_solver`.
  * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
  *
+ * With a matrix of `terrace_matrix_create_csr_distributed` it is collective, and so are updates and applications: every rank calls them, with the
+ * same options, and has its rows of the vectors, in the same kind of memory. What fails on one rank fails on all.
+ *
  * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
  * `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, and values that are not finite in a product or in arrays that were changed in place), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
- * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
- * be shared.
+ * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a
+ * time for each context; the matrix may be shared.
  */
 terrace_status terrace_amg_setup(terrace_context *context,
                                  const terrace_matrix *matrix,
@@ -1508,7 +1511,8 @@ terrace_status terrace_amg_setup(terrace_context *context,
  *
  * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again),
- * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a
+ * time for each context.
  */
 terrace_status terrace_amg_update(terrace_amg *amg);
 
@@ -1525,8 +1529,8 @@ terrace_status terrace_amg_update(terrace_amg *amg);
  * - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
- * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
- * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (a communicator),
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
  * the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
  */
 terrace_status terrace_amg_apply(terrace_amg *amg,
@@ -1615,10 +1619,13 @@ terrace_status terrace_amg_destroy(terrace_amg *amg);
  * - `config`: options that are copied; NULL for all defaults. Options of AMG and of the Krylov method have no meaning here.
  * - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
  *
+ * With a matrix of `terrace_matrix_create_csr_distributed` it is collective, as `terrace_amg_setup`.
+ *
  * Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
  * square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`),
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
- * context; the matrix may be shared.
+ * `TERRACE_ERROR_OPTION_VALUE` (over ranks: options that differ), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
+ * `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix
+ * may be shared.
  */
 terrace_status terrace_fsai_setup(terrace_context *context,
                                   const terrace_matrix *matrix,
@@ -1632,7 +1639,7 @@ terrace_status terrace_fsai_setup(terrace_context *context,
  *
  * Returns when the factor is computed; when it fails everything is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
- * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ * `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_fsai_update(terrace_fsai *fsai);
 
@@ -1648,8 +1655,8 @@ terrace_status terrace_fsai_update(terrace_fsai *fsai);
  * - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
- * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
- * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where the factor or its vectors are narrower than the matrix and x would not be
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (a communicator),
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where the factor or its vectors are narrower than the matrix and x would not be
  * finite; with a stream of the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
  */
 terrace_status terrace_fsai_apply(terrace_fsai *fsai,

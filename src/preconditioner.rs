@@ -9,6 +9,7 @@ mod estimate;
 mod fsai;
 mod jacobi;
 mod one_level;
+pub(crate) mod over_ranks;
 mod placed;
 
 use crate::amg::hierarchy::{Builder, Renewal, check_square};
@@ -26,6 +27,7 @@ use build::build;
 use defaults::Effective;
 pub(crate) use estimate::{Held, Work};
 pub use fsai::Fsai;
+use over_ranks::Whole;
 use placed::{Levels, Placed};
 use std::sync::Arc;
 
@@ -110,6 +112,8 @@ pub struct Inverse {
     in_solver: bool,
     /// The ranks of which each has its rows, and whether set-up was divided among them.
     over: Option<(Arc<Distribution>, bool)>,
+    /// Without a solver, the matrix over ranks that it is made of.
+    whole: Option<Whole>,
 }
 
 /// What an update has computed.
@@ -131,8 +135,11 @@ fn own_matrix(context: &Context, matrix: &Arc<Matrix>, config: &Config, rescales
 impl Inverse {
     /// Sets it up for a square matrix.
     pub(crate) fn setup(method: Method, context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Inverse> {
-        matrix.check_not_distributed(&format!("{} by itself", method.name()))?;
-        Inverse::setup_with(method, &context.with_own_scratch()?, matrix, config, (false, true), None)
+        let context = &context.with_own_scratch()?;
+        match matrix.over_ranks() {
+            Some(rows) => Inverse::alone_over_ranks(method, context, matrix, rows, config),
+            None => Inverse::setup_with(method, context, matrix, config, (false, true), None),
+        }
     }
 
     /// As [`Inverse::setup`], for a solver of the library, with the scratch of its handle. `rescales` for a matrix that the solver has not put
@@ -147,22 +154,12 @@ impl Inverse {
         Inverse::setup_with(method, context, matrix, config, (true, rescales), None)
     }
 
-    /// Collective: the same for a matrix of which every rank has all rows, or where set-up is divided its rows among empty
-    /// ones. Each keeps its rows of the inverse.
-    pub(crate) fn setup_over_ranks(
-        method: Method,
-        context: &Context,
-        matrix: &Arc<Matrix>,
-        config: &Config,
-        over: (&Arc<Distribution>, bool),
-    ) -> Result<Inverse> {
-        Inverse::setup_with(method, context, matrix, config, (true, false), Some(over))
-    }
-
     fn over(&self) -> Option<(&Arc<Distribution>, bool)> {
         self.over.as_ref().map(|(over, divided)| (over, *divided))
     }
 
+    /// As [`Inverse::setup`]. Over ranks it is collective, for a matrix of which every rank has all rows, or where set-up is divided its
+    /// rows among empty ones. Each keeps its rows of the inverse.
     fn setup_with(
         method: Method,
         context: &Context,
@@ -215,6 +212,7 @@ impl Inverse {
             units: if in_solver { 0 } else { units },
             in_solver,
             over: over.map(|(over, divided)| (Arc::clone(over), divided)),
+            whole: None,
         };
         inverse.work = inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
@@ -257,6 +255,10 @@ impl Inverse {
     /// strong couplings and coarse unknowns are compared, and the hierarchy is set up again from the first level that differs. If the
     /// update fails, everything is unchanged.
     pub fn update(&mut self) -> Result<()> {
+        if let Some(matrix) = self.whole.as_ref().map(|whole| Arc::clone(&whole.matrix)) {
+            let Some(rows) = matrix.over_ranks() else { unreachable!("the matrix is over ranks") };
+            return self.update_alone(&matrix, rows);
+        }
         let updated = self.updated(None)?;
         self.take_over(updated);
         self.matrix.end_reading()
@@ -302,19 +304,9 @@ impl Inverse {
         self.over.as_ref().is_some_and(|(_, divided)| *divided)
     }
 
-    /// The ranks of which each has its rows.
-    pub(crate) fn distribution(&self) -> Option<&Arc<Distribution>> {
-        self.over.as_ref().map(|(over, _)| over)
-    }
-
     /// Changes of the matrix before the last set-up or update.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
-    }
-
-    /// How it is made.
-    pub(crate) fn method(&self) -> Method {
-        self.method
     }
 
     /// Whether the last update set up levels again.
@@ -404,7 +396,9 @@ impl Inverse {
             promotions: self.promotions.clone(),
             update_kept_levels: self.renewal.kept_levels,
             update_anew: self.renewal.anew,
-            preconditioner_age: self.matrix.known_changes() - self.changes,
+            preconditioner_age: self.whole.as_ref().map_or(&self.matrix, |whole| &whole.matrix).known_changes()
+                - self.changes,
+            ranks: self.whole.as_ref().map(|whole| whole.spread.clone()),
             ..Report::of(&self.context)
         }
     }

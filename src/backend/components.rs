@@ -275,10 +275,10 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         Ok(self.spectrum.estimated.get_or_init(|| largest).value.max(f64::MIN_POSITIVE))
     }
 
-    /// D^-1 times `factor` in its storage format, where the solve phase runs, and the number of values.
+    /// D^-1 times `factor` in its storage format, where the solve phase runs, and the number of values there.
     pub fn stored<N: Number>(&self, inverse: &S::Buffer<T>, factor: f64) -> Result<(B::Buffer<N>, usize)> {
         let stored = self.setup.stored_array::<T, N>(inverse, factor, self.level, self.checks)?;
-        Ok((self.setup.array(self.to, stored)?, self.a.scalar_rows() * self.width()))
+        Ok((self.setup.array(self.to, stored)?, self.to.local(self.a.scalar_rows()) * self.width()))
     }
 
     /// The matrix in a storage format of the smoother's own.

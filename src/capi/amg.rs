@@ -33,10 +33,13 @@ impl Handle for terrace_amg {
 ///   `terrace_solver`.
 /// - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
 ///
+/// With a matrix of `terrace_matrix_create_csr_distributed` it is collective, and so are updates and applications: every rank calls them, with the
+/// same options, and has its rows of the vectors, in the same kind of memory. What fails on one rank fails on all.
+///
 /// Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
 /// `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, and values that are not finite in a product or in arrays that were changed in place), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
-/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
-/// be shared.
+/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a
+/// time for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_setup(
     context: *mut terrace_context,
@@ -66,7 +69,8 @@ pub unsafe extern "C" fn terrace_amg_setup(
 ///
 /// Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again),
-/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a
+/// time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
     call!(amg, |amg| {
@@ -87,8 +91,8 @@ pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_st
 /// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
-/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
-/// `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (a communicator),
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
 /// the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_apply(
@@ -115,20 +119,30 @@ pub(super) unsafe fn apply(
     vector_type: terrace_type,
     (b, x): (*const c_void, *mut c_void),
 ) -> Result<()> {
-    with_precision!(precision("vector_type", vector_type)?, T => {
-        // SAFETY: by this function's contract.
-        if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, rows) }? {
-            inverse.apply_on_device(b, x)?;
-            let Some(gpu) = state.context.gpu() else { unreachable!("the vectors are on one") };
-            // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
-            if !gpu.has_caller_stream() {
-                inverse.check_precision(b, x)?;
+    let precision = match precision("vector_type", vector_type) {
+        Ok(precision) => precision,
+        Err(error) => return inverse.agree(Err(error)),
+    };
+    with_precision!(precision, T => {
+        // SAFETY (both): by this function's contract.
+        let on_device = unsafe { device_vectors::<T>(&state.context, b, x, rows) };
+        let given = on_device.and_then(|on_device| match on_device {
+            Some(on_device) => Ok((Some(on_device), None)),
+            None => unsafe { vectors::<T>(b, x, rows) }.map(|on_host| (None, Some(on_host))),
+        });
+        match inverse.agree(given)? {
+            (_, Some((b, x))) => inverse.apply(b, x),
+            (on_device, None) => {
+                let Some((b, x)) = on_device else { unreachable!("the vectors are somewhere") };
+                inverse.apply_on_device(b, x)?;
+                let Some(gpu) = state.context.gpu() else { unreachable!("the vectors are on one") };
+                // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
+                if !gpu.has_caller_stream() {
+                    inverse.check_precision(b, x)?;
+                }
+                gpu.end_call()
             }
-            return gpu.end_call();
         }
-        // SAFETY: as above, and on the host.
-        let (b, x) = unsafe { vectors::<T>(b, x, rows) }?;
-        inverse.apply(b, x)
     })
 }
 

@@ -189,7 +189,7 @@ pub unsafe extern "C" fn terrace_context_set_communicator(
 /// - `flags`: as in `terrace_matrix_create_csr`; `TERRACE_BORROW` concerns the values, and pattern arrays are copied in any case.
 /// - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
 ///
-/// A solver that is set up with it is collective in set-up, update and solve, with vectors that hold the rows of this rank. Results have the
+/// A solver that is set up with it is collective in set-up, update and solve, and so are `terrace_amg` and `terrace_fsai`, with vectors that hold the rows of this rank. Results have the
 /// same bits for any number of ranks. What is not there over ranks is refused with `TERRACE_ERROR_UNSUPPORTED`; `docs/distributed.md` has a
 /// list. `terrace_matrix_get_size` gives the rows of this rank and the columns of the whole. `terrace_matrix_update_values` takes the values of
 /// this rank, and is not collective.

@@ -36,10 +36,13 @@ impl Handle for terrace_fsai {
 /// - `config`: options that are copied; NULL for all defaults. Options of AMG and of the Krylov method have no meaning here.
 /// - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
 ///
+/// With a matrix of `terrace_matrix_create_csr_distributed` it is collective, as `terrace_amg_setup`.
+///
 /// Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
 /// square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix, and values that are not finite, as for `terrace_amg_setup`),
-/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
-/// context; the matrix may be shared.
+/// `TERRACE_ERROR_OPTION_VALUE` (over ranks: options that differ), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
+/// `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix
+/// may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_setup(
     context: *mut terrace_context,
@@ -66,7 +69,7 @@ pub unsafe extern "C" fn terrace_fsai_setup(
 ///
 /// Returns when the factor is computed; when it fails everything is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
-/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+/// `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_update(fsai: *mut terrace_fsai) -> terrace_status {
     call!(fsai, |fsai| {
@@ -86,8 +89,8 @@ pub unsafe extern "C" fn terrace_fsai_update(fsai: *mut terrace_fsai) -> terrace
 /// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
-/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
-/// `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where the factor or its vectors are narrower than the matrix and x would not be
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_CALLBACK` (a communicator),
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where the factor or its vectors are narrower than the matrix and x would not be
 /// finite; with a stream of the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_apply(

@@ -25,7 +25,11 @@ impl Inverse {
     /// own.
     /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
     pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
-        self.check_lengths(b.len(), x.len())?;
+        self.agree(self.check_lengths(b.len(), x.len()))?;
+        self.collectively(|inverse| inverse.cycle_on_host(b, x))
+    }
+
+    fn cycle_on_host<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
         let watched = self.built.plan.is_narrow();
         let lost = match &mut self.built.levels {
             Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
@@ -116,7 +120,11 @@ impl Inverse {
     /// As [`Inverse::apply`], for vectors in the memory of the context's GPU. Returns once the work is launched, and does not check the
     /// result: [`Inverse::check_precision`] does.
     pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
-        self.check_lengths(b.len(), x.len())?;
+        self.agree(self.check_lengths(b.len(), x.len()))?;
+        self.collectively(|inverse| inverse.cycle_on_device(b, x))
+    }
+
+    fn cycle_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         match &mut self.built.levels {
             Levels::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the preconditioner is on the host")

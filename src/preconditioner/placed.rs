@@ -77,7 +77,10 @@ impl OnGpu {
         gpu.write(b, own_b)?;
         self.cycle(own_b, own_x)?;
         gpu.read(own_x, x)?;
-        let lost = if watched && !x.iter().all(|x| x.is_finite()) { self.lost(own_b, own_x)? } else { None };
+        let lost = match watched && gpu.any(!x.iter().all(|x| x.is_finite())) {
+            true => self.lost(own_b, own_x)?,
+            false => None,
+        };
         self.staging = staging;
         Ok(lost)
     }

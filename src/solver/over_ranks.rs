@@ -5,29 +5,18 @@ use super::solve::check_lengths;
 use super::solves::Solves;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
-use crate::backend::{Backend, OwnPart};
-use crate::comm::{Ranks, Reduction, Spread, unavailable};
+use crate::backend::Backend;
+use crate::comm::{Ranks, Reduction, unavailable};
 use crate::config::Config;
 use crate::context::LogLevel;
-use crate::error::{Result, Status, fail, try_capacity, try_collect};
+use crate::error::{Result, Status, fail};
 use crate::gpu::{self, Staging};
-use crate::hash::hash;
 use crate::host::Host;
-use crate::matrix::{DistributedRows, Matrix, share_of};
-use crate::preconditioner::defaults::{SAME_SIGN, THETA, divided};
-use crate::preconditioner::{Inverse, Method};
-use crate::report::{LevelSpread, RanksReport};
+use crate::matrix::{DistributedRows, Matrix};
+use crate::preconditioner::{Inverse, over_ranks};
+use crate::report::RanksReport;
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
-
-/// Smoothers that go through the unknowns one after the other, and what is nearest to each.
-const SEQUENTIAL: &[(&str, &str)] = &[
-    ("l1_gauss_seidel", "l1_jacobi"),
-    ("any_gauss_seidel", "l1_jacobi"),
-    ("dilu", "fsai"),
-    ("ilu0", "fsai"),
-    ("line", "chebyshev"),
-];
 
 impl Solver {
     /// The matrix of the last set-up, if it is one over ranks.
@@ -56,7 +45,7 @@ impl Solver {
         ranks.run(|| {
             let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
             ranks.agree(timeout.and_then(|()| self.check_over_ranks(matrix)))?;
-            self.check_same_options(matrix, rows)?;
+            over_ranks::check_same_options(&self.config, matrix, ranks)?;
             let state = self.state_over_ranks(matrix, rows)?;
             self.solves = ranks.agree(Solves::with_capacity(self.history_capacity()))?;
             self.phases.seconds.reserve(MAX_PHASES);
@@ -71,34 +60,13 @@ impl Solver {
 
     /// Collective: how the matrix, and what set-up holds, are spread over the ranks.
     pub(super) fn spread(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<RanksReport> {
-        let ranks = &rows.over().ranks;
-        let report = ranks.agree(self.own_report())?;
-        let halo = &rows.halo;
-        let whole = [matrix.rows(), matrix.entries(), halo.ghosts, halo.neighbours(), report.bytes];
-        let mut own = ranks.agree(try_capacity(whole.len() * (1 + report.levels.len())))?;
-        own.extend(whole.map(|number| number as i64));
-        for level in &report.levels {
-            let OwnPart { rows, nonzeros, received, neighbours } = level.part.unwrap_or_default();
-            own.extend([rows, nonzeros, received, neighbours, level.bytes].map(|number| number as i64));
-        }
-        let spreads = ranks.spreads(&own)?;
-        let mut spreads = spreads.chunks_exact(whole.len()).map(|of| [of[0], of[1], of[2], of[3], of[4]]);
-        let [rows, nonzeros, halo, neighbours, bytes] = spreads.next().unwrap_or_default();
-        let level = |[rows, nonzeros, received, neighbours, bytes]: [Spread; 5]| LevelSpread {
-            rows,
-            nonzeros,
-            received,
-            neighbours,
-            bytes,
-        };
-        let levels = try_collect(spreads.map(level))?;
-        Ok(RanksReport { count: ranks.size(), rows, nonzeros, halo, neighbours, bytes, levels })
+        over_ranks::spread(self.own_report(), matrix, rows)
     }
 
     /// What this rank can tell by itself.
     fn check_over_ranks(&self, matrix: &Arc<Matrix>) -> Result<()> {
         let config = &self.config;
-        config.check_device(self.context.device())?;
+        over_ranks::check_components(&self.context, config)?;
         if self.context.gpu().is_some() {
             if config.text("solver.type") == "bicgstab" {
                 return unavailable("solver.type \"bicgstab\" on a GPU", "use \"gmres\", or the device \"host\"");
@@ -119,38 +87,7 @@ impl Solver {
                 "use \"auto\", or a Krylov method with the preconditioner amg",
             );
         }
-        let diagonal = "amg.smoother.diagonal";
-        if config.has_set(diagonal) && config.text(diagonal) == "block" {
-            return unavailable("amg.smoother.diagonal \"block\"", "use \"point\", which is the default over ranks");
-        }
-        for key in ["amg.smoother.type", "amg.smoother.coarse_type"] {
-            let smoother = config.text(key);
-            if smoother == "gauss_seidel" && self.context.gpu().is_some() {
-                return unavailable(&format!("{key} \"gauss_seidel\" on a GPU"), "use \"chebyshev\"");
-            }
-            if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
-                return unavailable(&format!("{key} \"{name}\""), &format!("use \"{instead}\""));
-            }
-        }
         matrix.recheck_values(&self.context)
-    }
-
-    /// Options decide which messages are sent.
-    fn check_same_options(&self, matrix: &Matrix, rows: &DistributedRows) -> Result<()> {
-        let vectors = matrix.near_null_space().map_or(0, |space| space.count * space.dofs_per_node);
-        let functions = matrix.functions().map_or(0, |functions| functions.count);
-        let json = format!("{} {vectors} {functions}", self.config.to_json());
-        let own = json.bytes().fold(0, |sum, byte| hash(usize::from(byte), sum)) >> 1;
-        let ranks = &rows.over().ranks;
-        let smallest = ranks.reduce(own as i64, Reduction::Min)?;
-        if smallest != ranks.reduce(own as i64, Reduction::Max)? {
-            return fail!(
-                OptionValue,
-                "the options of the solver, or what is known about the unknowns of the matrix, differ between ranks; each rank must \
-                 set the same"
-            );
-        }
-        Ok(())
     }
 
     fn state_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &Arc<DistributedRows>) -> Result<State> {
@@ -187,55 +124,12 @@ impl Solver {
         })
     }
 
-    /// Collective: the preconditioner. A failure in the middle ends what the others wait for in a communicator that serves for
-    /// this alone, so that they can agree on it.
+    /// Collective: the preconditioner.
     fn inverse_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<Inverse>> {
-        let (ranks, context) = (&rows.over().ranks, self.context.clone());
         let Some(method) = self.method() else { return Ok(None) };
-        let node = matrix.near_null_space().map_or(1, |space| space.count);
-        let over = rows.over().for_setup(
-            self.config.int("amg.ranks.gathered_rows"),
-            node,
-            self.config.real("comm.timeout"),
-        )?;
-        let divided = match method {
-            Method::Amg if over.is_divided(over.rows()) => self.divided_over_ranks(matrix, rows)?,
-            _ => None,
-        };
-        let is_divided = divided.is_some();
-        let of = match (divided, method) {
-            (Some((own, config)), _) => {
-                self.effective = config;
-                own
-            }
-            (None, Method::Jacobi) => matrix.gathered_diagonal(rows)?,
-            (None, _) => matrix.gathered(rows)?,
-        };
-        of.set_changes(matrix.known_changes());
-        let made = Inverse::setup_over_ranks(method, &context, &Arc::new(of), &self.effective, (&over, is_divided));
-        if made.is_err() {
-            over.ranks.communicator().revoke();
-        }
-        ranks.agree(made).map(Some)
-    }
-
-    /// Collective: the matrix and the options of a set-up that is divided; none where a component cannot be.
-    fn divided_over_ranks(&self, matrix: &Arc<Matrix>, rows: &DistributedRows) -> Result<Option<(Matrix, Config)>> {
-        let ranks = &rows.over().ranks;
-        let node = matrix.near_null_space().map_or(1, |space| space.dofs_per_node);
-        if rows.over().rows() > i32::MAX as usize || !rows.over().has_whole_nodes(node) {
-            return Ok(None);
-        }
-        let own = ranks.agree(matrix.among_all_rows(rows))?;
-        let entries = ranks.reduce(matrix.entries() as i64, Reduction::Sum)? as usize;
-        let uniform = ranks.agree(own.has_uniform_rows(&self.context, THETA, entries))?;
-        let uniform = ranks.reduce(i64::from(uniform), Reduction::Min)? == 1;
-        let (shares, count) = ranks.agree(own.same_sign_sums(&self.context))?;
-        let sums = (ranks.reduce(shares, Reduction::Sum)?, ranks.reduce(count, Reduction::Sum)?);
-        let aggregates = uniform || SAME_SIGN.contains(&share_of(sums));
-        own.set_unknowns(matrix);
-        let config = ranks.agree(divided(&own, &self.effective, entries, aggregates))?;
-        Ok(config.map(|config| (own, config)))
+        let (inverse, effective) = Inverse::over_ranks(method, &self.context, matrix, rows, &self.effective)?;
+        self.effective = effective;
+        Ok(Some(inverse))
     }
 
     /// The options with a Krylov method that fits the matrix, where `solver.type` leaves it open.

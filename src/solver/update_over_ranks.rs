@@ -4,10 +4,9 @@ use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
 use super::{BackendEngine, Solver, State};
 use crate::backend::{Operator, Preconditioner};
-use crate::comm::Ranks;
 use crate::error::Result;
 use crate::matrix::{DistributedRows, Matrix};
-use crate::preconditioner::{Inverse, Method};
+use crate::preconditioner::Inverse;
 use crate::scalar::Scalar;
 use std::sync::Arc;
 
@@ -69,7 +68,7 @@ impl Solver {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
         }
         if let Some(inverse) = inverse {
-            self.update_inverse(matrix, rows, inverse)?;
+            inverse.update_over_ranks(matrix, rows, self.config.real("comm.timeout"))?;
         }
         parts.method.discard_graph();
         let finest = inverse.as_ref().and_then(Preconditioner::<B, T>::operator).filter(|_| is_shared);
@@ -78,26 +77,5 @@ impl Solver {
         }
         let renewed = self.renew_method(inverse.as_ref(), parts);
         ranks.settle(renewed)
-    }
-
-    /// Collective: numeric-only update of the preconditioner. As in set-up, a communicator of its own serves for it, so that
-    /// ranks can agree on a failure in the middle, and the levels that are there stay of use.
-    fn update_inverse(&self, matrix: &Matrix, rows: &DistributedRows, inverse: &mut Inverse) -> Result<()> {
-        let ranks: &Ranks = &rows.over().ranks;
-        let values = match inverse.method() {
-            _ if inverse.is_divided() => ranks.agree(matrix.values_among_all_rows(rows))?,
-            Method::Jacobi => matrix.gathered_diagonal_values(rows)?,
-            Method::Amg | Method::Fsai => matrix.gathered_values(rows)?,
-        };
-        ranks.agree(inverse.matrix().update_values(values))?;
-        inverse.matrix().set_changes(matrix.known_changes());
-        let Some(of) = inverse.distribution() else { unreachable!("it is over ranks") };
-        let over = rows.over().for_update(of, self.config.real("comm.timeout"))?;
-        let updated = inverse.updated(Some(&over));
-        if updated.is_err() {
-            over.ranks.communicator().revoke();
-        }
-        inverse.take_over(ranks.agree(updated)?);
-        Ok(())
     }
 }

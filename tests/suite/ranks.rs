@@ -1,5 +1,6 @@
 //! Matrices over ranks, which are threads here: the same bits for any number of ranks, and errors on all of them.
 
+mod alone;
 mod gauss_seidel;
 mod right_hand_sides;
 mod update;

@@ -79,14 +79,19 @@ static HYPRE_Int setup(HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParVecto
     return by_hypre(object, name, "set-up", solver, A, b, x);
 }
 
-/** Whether Terrace serves a solve. Vectors with several columns go to hypre, which is then set up, too. */
-static int serves(struct shim_object *object, HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParVector b, HYPRE_ParVector x, const char *setup_name)
+/** Whether Terrace serves a solve. Vectors with several columns, and the transpose over ranks, go to hypre, which is then set up, too. */
+static int serves(struct shim_object *object, int transposed, HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParVector b, HYPRE_ParVector x, const char *setup_name)
 {
     if (!object || object->server != SHIM_TERRACE || !A || !b || !x)
         return 0;
-    if (hypre_VectorNumVectors(hypre_ParVectorLocalVector((hypre_ParVector *)b)) == 1)
+    const char *reason = NULL;
+    if (hypre_VectorNumVectors(hypre_ParVectorLocalVector((hypre_ParVector *)b)) != 1)
+        reason = "vectors with several columns";
+    else if (transposed && shim_ranks(hypre_ParCSRMatrixComm((hypre_ParCSRMatrix *)A)) > 1)
+        reason = "the transpose of a matrix over several ranks";
+    if (!reason)
         return 1;
-    shim_log_once("%s is served by hypre: vectors with several columns", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG");
+    shim_log_once("%s is served by hypre: %s", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG", reason);
     by_hypre(object, setup_name, "set-up", solver, A, b, x);
     object->server = SHIM_HYPRE;
     return 0;
@@ -96,7 +101,7 @@ static HYPRE_Int boomeramg(HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParV
 {
     const char *name = transposed ? "HYPRE_BoomerAMGSolveT" : "HYPRE_BoomerAMGSolve";
     struct shim_object *object = shim_object_find(solver);
-    if (!serves(object, solver, A, b, x, "HYPRE_BoomerAMGSetup"))
+    if (!serves(object, transposed, solver, A, b, x, "HYPRE_BoomerAMGSetup"))
         return by_hypre(object, name, NULL, solver, A, b, x);
     hypre_ParAMGData *amg = (hypre_ParAMGData *)solver;
     struct shim_stop stop = {.tolerance = hypre_ParAMGDataTol(amg),
@@ -158,7 +163,7 @@ EXPORT HYPRE_Int HYPRE_FSAISetup(HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPR
 EXPORT HYPRE_Int HYPRE_FSAISolve(HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParVector b, HYPRE_ParVector x)
 {
     struct shim_object *object = shim_object_find(solver);
-    if (!serves(object, solver, A, b, x, "HYPRE_FSAISetup"))
+    if (!serves(object, 0, solver, A, b, x, "HYPRE_FSAISetup"))
         return by_hypre(object, "HYPRE_FSAISolve", NULL, solver, A, b, x);
     hypre_ParFSAIData *fsai = (hypre_ParFSAIData *)solver;
     struct shim_stop stop = {.tolerance = hypre_ParFSAIDataTolerance(fsai),

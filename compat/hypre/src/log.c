@@ -1,6 +1,6 @@
 /*
  * Lines about what is done. TERRACE_HYPRE_LOG: 0 none, 1 every object on stderr, anything else the file to append to. Without it, lines about what
- * hypre serves, or Terrace does otherwise, come on stderr, each once.
+ * hypre serves, or Terrace does otherwise, come on stderr, each once, from the first rank.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -29,6 +29,22 @@ const char *shim_name(const struct shim_object *object)
     return name;
 }
 
+/** The rank of this process; -1 where there is one process, or MPI is not running. */
+static int rank_of_many(void)
+{
+    HYPRE_Int processes = 1, rank = 0;
+#ifndef HYPRE_SEQUENTIAL
+    int begun = 0, ended = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    if (!begun || ended)
+        return -1;
+#endif
+    hypre_MPI_Comm_size(hypre_MPI_COMM_WORLD, &processes);
+    hypre_MPI_Comm_rank(hypre_MPI_COMM_WORLD, &rank);
+    return processes > 1 ? (int)rank : -1;
+}
+
 static void write_line(const char *line)
 {
     const char *log = getenv("TERRACE_HYPRE_LOG");
@@ -36,7 +52,11 @@ static void write_line(const char *line)
     FILE *out = file ? fopen(log, "a") : stderr;
     if (!out)
         out = stderr;
-    fprintf(out, "terrace-hypre: %s\n", line);
+    int rank = rank_of_many();
+    if (rank < 0)
+        fprintf(out, "terrace-hypre: %s\n", line);
+    else
+        fprintf(out, "terrace-hypre, rank %d: %s\n", rank, line);
     if (out != stderr)
         fclose(out);
 }
@@ -70,7 +90,7 @@ void shim_log_once(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (level() < 1)
+    if (level() < 1 || rank_of_many() > 0)
         return;
     pthread_mutex_lock(&lines);
     int i = 0;

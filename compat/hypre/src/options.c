@@ -43,9 +43,11 @@ void shim_missing(struct shim_options *options, const char *format, ...)
     va_end(arguments);
 }
 
-static void coarsening(hypre_ParAMGData *amg, struct shim_options *options, int *two_passes)
+static void coarsening(hypre_ParAMGData *amg, struct shim_options *options, int ranks, int *two_passes)
 {
     int type = hypre_ParAMGDataCoarsenType(amg);
+    /* The first pass of Ruge-Stueben goes through the unknowns one after the other. */
+    const char *hmis = ranks > 1 ? "pmis" : "hmis";
     *two_passes = 0;
     switch (type) {
     case 8:
@@ -53,14 +55,16 @@ static void coarsening(hypre_ParAMGData *amg, struct shim_options *options, int 
         break;
     case 10:
     case 11: /* one pass of Ruge-Stueben, which is HMIS on one rank */
-        shim_option(options, "amg.coarsening.type", "hmis");
+        shim_option(options, "amg.coarsening.type", hmis);
+        if (ranks > 1)
+            shim_replaced(options, "CoarsenType %d by pmis over ranks", type);
         break;
     case 0:
     case 1:
     case 3:
     case 6:
-        shim_option(options, "amg.coarsening.type", "hmis");
-        shim_replaced(options, hypre_ParAMGDataInterpType(amg) == 0 ? "CoarsenType %d with InterpType 0 by hmis with extended+i" : "CoarsenType %d by hmis", type);
+        shim_option(options, "amg.coarsening.type", hmis);
+        shim_replaced(options, hypre_ParAMGDataInterpType(amg) == 0 ? "CoarsenType %d with InterpType 0 by %s with extended+i" : "CoarsenType %d by %s", type, hmis);
         *two_passes = 1;
         break;
     default:
@@ -164,7 +168,7 @@ static void gauss_seidel(struct shim_options *options, const char *key, int down
         shim_missing(options, "RelaxWt %g of Gauss-Seidel", weight);
 }
 
-static void smoother(hypre_ParAMGData *amg, struct shim_options *options)
+static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ranks)
 {
     const HYPRE_Int *types = hypre_ParAMGDataGridRelaxType(amg);
     const HYPRE_Int *sweeps = hypre_ParAMGDataNumGridSweeps(amg);
@@ -202,6 +206,11 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options)
         break;
     case 3:
     case 6:
+        if (ranks > 1) {
+            shim_option(options, key, "l1_jacobi");
+            shim_replaced(options, "RelaxType %d by 18 over ranks", down);
+            break;
+        }
         gauss_seidel(options, key, down, up, weight);
         break;
     case 7:
@@ -278,9 +287,9 @@ static void refused(hypre_ParAMGData *amg, struct shim_options *options)
 }
 
 /** The options for a BoomerAMG object. */
-void shim_options_of_boomeramg(hypre_ParAMGData *amg, HYPRE_BigInt rows, struct shim_options *options)
+void shim_options_of_boomeramg(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A, struct shim_options *options)
 {
-    int two_passes = 0;
+    int two_passes = 0, ranks = shim_ranks(hypre_ParCSRMatrixComm(A));
     memset(options, 0, sizeof *options);
     refused(amg, options);
     int levels = hypre_ParAMGDataMaxLevels(amg);
@@ -292,14 +301,14 @@ void shim_options_of_boomeramg(hypre_ParAMGData *amg, HYPRE_BigInt rows, struct 
         shim_option(options, "amg.cycle.type", hypre_ParAMGDataCycleType(amg) == 2 ? "w" : "v");
     else
         shim_missing(options, "CycleType %d", (int)hypre_ParAMGDataCycleType(amg));
-    if (shim_has_modes(amg, rows)) {
+    if (shim_has_modes(amg, A)) {
         shim_option(options, "amg.coarsening.type", "mis2");
         shim_replaced(options, "classical AMG with InterpVectors by smoothed aggregation with a Chebyshev smoother");
         return;
     }
     if (hypre_ParAMGNumInterpVectors(amg) > 0)
         shim_replaced(options, "InterpVectors by the unknown approach, because unknowns are not numbered point by point");
-    coarsening(amg, options, &two_passes);
+    coarsening(amg, options, ranks, &two_passes);
     interpolation(amg, options, two_passes);
     double sum = hypre_ParAMGDataMaxRowSum(amg);
     shim_option(options, "amg.strength.threshold", "%.17g", (double)hypre_ParAMGDataStrongThreshold(amg));
@@ -308,7 +317,7 @@ void shim_options_of_boomeramg(hypre_ParAMGData *amg, HYPRE_BigInt rows, struct 
     if (hypre_ParAMGDataSabs(amg) != 0)
         shim_option(options, "amg.strength.type", "absolute");
 #endif
-    smoother(amg, options);
+    smoother(amg, options, ranks);
     functions(amg, options);
 }
 

@@ -54,9 +54,9 @@ static terrace_status set_up(struct shim_object *object, terrace_context *contex
 
 static terrace_status update(struct shim_object *object, terrace_context *context, hypre_ParCSRMatrix *A)
 {
-    hypre_CSRMatrix *diagonal = hypre_ParCSRMatrixDiag(A);
-    int64_t entries = hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)];
-    terrace_status status = terrace_matrix_update_values(context, object->forward.matrix, SHIM_VALUE, hypre_CSRMatrixData(diagonal), entries);
+    terrace_status status = shim_new_values(context, A, object->forward.matrix);
+    if (!shim_all(hypre_ParCSRMatrixComm(A), status == TERRACE_SUCCESS) && status == TERRACE_SUCCESS)
+        status = TERRACE_ERROR_CALLBACK;
     if (status != TERRACE_SUCCESS)
         return status;
     return object->kind == SHIM_FSAI ? terrace_fsai_update(object->forward.fsai) : terrace_amg_update(object->forward.amg);
@@ -103,7 +103,7 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
     double start = shim_seconds();
     terrace_status status = TERRACE_ERROR_INTERNAL;
     destroy(&object->transposed);
-    if (same)
+    if (shim_all(hypre_ParCSRMatrixComm(A), same))
         status = update(object, context, A);
     int updated = status == TERRACE_SUCCESS;
     if (!updated)
@@ -139,7 +139,7 @@ int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
         shim_options_of_fsai(object->solver, &options);
     else
 #endif
-        shim_options_of_boomeramg(object->solver, hypre_ParCSRMatrixGlobalNumRows(A), &options);
+        shim_options_of_boomeramg(object->solver, A, &options);
     if (*options.missing)
         return leave(object, options.missing);
     if (*options.replaced) {

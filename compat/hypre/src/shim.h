@@ -25,6 +25,7 @@
 #define SHIM_VALUE TERRACE_F64
 #endif
 #define SHIM_INDEX (sizeof(HYPRE_Int) == 8 ? TERRACE_I64 : TERRACE_I32)
+#define SHIM_BIG_INDEX (sizeof(HYPRE_BigInt) == 8 ? TERRACE_I64 : TERRACE_I32)
 
 /** FSAI came with hypre 2.25. */
 #if HYPRE_RELEASE_NUMBER >= 22500
@@ -79,7 +80,7 @@ void shim_lock(void);
 void shim_unlock(void);
 
 /* options.c */
-void shim_options_of_boomeramg(hypre_ParAMGData *amg, HYPRE_BigInt rows, struct shim_options *options);
+void shim_options_of_boomeramg(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A, struct shim_options *options);
 #ifdef SHIM_HAS_FSAI
 void shim_options_of_fsai(hypre_ParFSAIData *fsai, struct shim_options *options);
 #endif
@@ -92,13 +93,20 @@ const char *shim_context(terrace_context **context);
 const char *shim_config(const struct shim_options *options, terrace_context *context, terrace_config **config);
 int shim_strict(void);
 
+/* ranks.c */
+int shim_ranks(MPI_Comm comm);
+int shim_all(MPI_Comm comm, int here); /* whether it is so on every rank */
+void shim_sum(MPI_Comm comm, double *numbers, int count);
+terrace_status shim_set_ranks(terrace_context *context, MPI_Comm comm);
+
 /* convert.c */
 const char *shim_unfit(hypre_ParCSRMatrix *A);
 terrace_status shim_matrix(terrace_context *context, hypre_ParCSRMatrix *A, terrace_matrix **matrix);
+terrace_status shim_new_values(terrace_context *context, hypre_ParCSRMatrix *A, terrace_matrix *matrix);
 terrace_status shim_modes(terrace_context *context, terrace_matrix *matrix, hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 uint64_t shim_pattern_fingerprint(hypre_ParCSRMatrix *A);
 uint64_t shim_modes_fingerprint(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
-int shim_has_modes(hypre_ParAMGData *amg, HYPRE_BigInt rows);
+int shim_has_modes(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 
 /* setup.c: 1 when Terrace serves the object from now on, 0 when hypre is to, -1 when the error flag was set */
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A);

@@ -6,29 +6,32 @@
 
 static HYPRE_Complex *data_of(hypre_ParVector *vector) { return hypre_VectorData(hypre_ParVectorLocalVector(vector)); }
 
-static HYPRE_BigInt rows_of(hypre_ParVector *vector) { return hypre_ParVectorGlobalSize(vector); }
+/** Elements on this rank. */
+static size_t rows_of(hypre_ParVector *vector) { return (size_t)hypre_VectorSize(hypre_ParVectorLocalVector(vector)); }
 
 /** A vector like another one, kept in the object. */
 static int prepare(hypre_ParVector **vector, hypre_ParVector *like)
 {
-    if (*vector && rows_of(*vector) == rows_of(like))
+    int same = *vector && hypre_ParVectorGlobalSize(*vector) == hypre_ParVectorGlobalSize(like) && rows_of(*vector) == rows_of(like);
+    if (shim_all(hypre_ParVectorComm(like), same))
         return 1;
     if (*vector)
         hypre_ParVectorDestroy(*vector);
-    *vector = hypre_ParVectorCreate(hypre_ParVectorComm(like), rows_of(like), hypre_ParVectorPartitioning(like));
+    *vector = hypre_ParVectorCreate(hypre_ParVectorComm(like), hypre_ParVectorGlobalSize(like), hypre_ParVectorPartitioning(like));
 #ifdef hypre_ParVectorOwnsPartitioning
     hypre_ParVectorOwnsPartitioning(*vector) = 0;
 #endif
     hypre_ParVectorInitialize(*vector);
-    return data_of(*vector) != NULL;
+    return shim_all(hypre_ParVectorComm(like), data_of(*vector) != NULL || rows_of(*vector) == 0);
 }
 
-static int is_zero(const HYPRE_Complex *x, HYPRE_BigInt rows)
+/** Whether a vector is zero on every rank. */
+static int is_zero(hypre_ParVector *vector)
 {
-    for (HYPRE_BigInt row = 0; row < rows; row++)
-        if (x[row] != 0)
-            return 0;
-    return 1;
+    size_t row = 0;
+    while (row < rows_of(vector) && data_of(vector)[row] == 0)
+        row++;
+    return shim_all(hypre_ParVectorComm(vector), row == rows_of(vector));
 }
 
 static terrace_status apply(struct shim_operator *operator, const HYPRE_Complex *b, HYPRE_Complex *x)
@@ -41,7 +44,8 @@ static terrace_status apply(struct shim_operator *operator, const HYPRE_Complex 
 /** r = b - A x with the program's matrix, whose values may have changed since set-up; its norm. */
 static double residual(int transposed, hypre_ParCSRMatrix *A, hypre_ParVector *b, hypre_ParVector *x, hypre_ParVector *r)
 {
-    memcpy(data_of(r), data_of(b), (size_t)rows_of(b) * sizeof(HYPRE_Complex));
+    if (rows_of(b) > 0)
+        memcpy(data_of(r), data_of(b), rows_of(b) * sizeof(HYPRE_Complex));
     if (transposed)
         hypre_ParCSRMatrixMatvecT(-1.0, A, x, 1.0, r);
     else
@@ -54,9 +58,9 @@ static terrace_status iterate(struct shim_object *object, int transposed, hypre_
 {
     struct shim_operator *operator = transposed ? &object->transposed : &object->forward;
     int watch = stop->tolerance > 0 || stop->want_residual;
-    if (stop->zero_guess)
-        memset(data_of(x), 0, (size_t)rows_of(x) * sizeof(HYPRE_Complex));
-    int zero = is_zero(data_of(x), rows_of(x)), computed = 0;
+    if (stop->zero_guess && rows_of(x) > 0)
+        memset(data_of(x), 0, rows_of(x) * sizeof(HYPRE_Complex));
+    int zero = is_zero(x), computed = 0;
     double scale = 1;
     if (!(zero && !watch && stop->max_iterations == 1 && stop->weight == 1) && !(prepare(&object->residual, b) && prepare(&object->correction, b)))
         return TERRACE_ERROR_OUT_OF_MEMORY;

@@ -72,7 +72,20 @@ told 'an additive cycle: hypre would serve it'
 if TERRACE_HYPRE_STRICT=1 with old; then fail "TERRACE_HYPRE_STRICT lets Terrace replace"; fi
 TERRACE_HYPRE_STRICT=1 with pcg || fail "defaults are not served strictly"
 
+# Over ranks: Terrace serves all but the transpose and the additive cycle, with at most twice hypre's iterations (l1-Jacobi in place of Gauss-Seidel) and 4 more.
 if command -v mpirun >/dev/null 2>&1; then
-    mpirun -n 2 env LD_PRELOAD="$shim" "$program" pcg >"$folder/out.txt" 2>&1 || fail "the program fails on two ranks"
-    grep -q 'served by hypre: the matrix is distributed over several ranks' "$folder/out.txt" || fail "nothing is told about two ranks"
+    for ranks in 2 3; do
+        rm -f "$folder/log.txt"
+        mpirun -n $ranks "$program" all >"$folder/without.txt" 2>&1 || fail "the program fails without the library on $ranks ranks"
+        TERRACE_HYPRE_LOG="$folder/log.txt" mpirun -n $ranks env LD_PRELOAD="$shim" "$program" all >"$folder/out.txt" 2>&1 || fail "the program fails on $ranks ranks"
+        [ "$(grep -c 'BoomerAMG.*set-up by Terrace' "$folder/log.txt")" -eq $((7 * ranks)) ] || fail "not every BoomerAMG is served by Terrace on $ranks ranks"
+        logged "rank $((ranks - 1)): FSAI 8: set-up by Terrace"
+        logged 'rank 0: BoomerAMG 5: update by Terrace'
+        logged 'rank 0: Terrace replaces CoarsenType 10 by pmis over ranks'
+        logged 'rank 0: BoomerAMG is served by hypre: the transpose of a matrix over several ranks'
+        if grep -q "rank 1: Terrace replaces" "$folder/log.txt"; then fail "a line that is told once comes from every rank"; fi
+        paste -d ' ' "$folder/without.txt" "$folder/out.txt" | awk '$1 != $10 || $12 > $3 * 2 + 4 { print; bad = 1 } END { exit bad || NR != 10 }' || fail "iterations without and with on $ranks ranks"
+    done
+    TERRACE_HYPRE_CONFIG='amg.smoother.type=l1_gauss_seidel' mpirun -n 2 env LD_PRELOAD="$shim" "$program" pcg >"$folder/out.txt" 2>&1 || fail "hypre does not serve what ranks do not have"
+    grep -q 'served by hypre: .*"l1_gauss_seidel" is not available over ranks; use "l1_jacobi"' "$folder/out.txt" || fail "nothing is told about a smoother that ranks do not have"
 fi
