@@ -4,9 +4,10 @@
  * Call TerracePetscRegister() after PetscInitialize(), and link with libterrace. Programs that cannot be compiled again load
  * libterrace_petsc.so, made by `make compat-petsc`, with -dll_append. docs/migrating.md has the options and what differs.
  *
- * Matrices: AIJ, BAIJ and SBAIJ on one process. They are copied, so that a preconditioner that is reused stays as it is. A matrix whose
- * nonzero pattern has not changed is updated (terrace_amg_update). AIJ with a block size of 2 to 8 is stored in blocks where these are
- * at least half full.
+ * Matrices: AIJ, BAIJ and SBAIJ, on any number of processes, which have one thread each unless -pc_terrace_device says otherwise; on
+ * several they are stored in scalar rows, and the results do not depend on their number. They are copied, so that a preconditioner that is reused stays as it is. A matrix whose
+ * nonzero pattern has not changed is updated (terrace_amg_update). On one process AIJ with a block size of 2 to 8 is stored in blocks where
+ * these are at least half full.
  *
  * Near-null space: the vectors of MatSetNearNullSpace(), else the rigid-body modes of PCSetCoordinates() where there are as many unknowns
  * in a block as dimensions, else the constant of each unknown of a block.
@@ -22,6 +23,9 @@
 
 #include "terrace.h"
 #include "terrace_petsc_arrays.h"
+#if !defined(PETSC_HAVE_MPIUNI)
+#include "terrace_mpi.h"
+#endif
 
 #if PETSC_VERSION_LT(3, 18, 0)
 #error "terrace_petsc.h needs PETSc 3.18 or newer"
@@ -52,13 +56,46 @@ typedef struct {
   PetscBool        is_stale;        /* options or coordinates have changed since set-up */
 } PC_Terrace;
 
+/* Whether something is so on any process. */
+static inline PetscErrorCode PCTerraceAny_Private(PC pc, PetscBool *any)
+{
+  PetscMPIInt here = *any ? 1 : 0, there = here;
+
+  PetscFunctionBegin;
+  PetscCallMPI(MPI_Allreduce(&here, &there, 1, MPI_INT, MPI_MAX, TERRACE_PETSC_COMM(pc)));
+  *any = there ? PETSC_TRUE : PETSC_FALSE;
+  PetscFunctionReturn(0);
+}
+
+/* A context on a device, with the processes of the preconditioner where it has several. These have one thread each unless the device tells. */
+static inline PetscErrorCode PCTerraceContext_Private(PC pc, const char device[], terrace_context **context)
+{
+  PetscMPIInt processes;
+  PetscBool   failed;
+
+  PetscFunctionBegin;
+  PetscCallMPI(MPI_Comm_size(TERRACE_PETSC_COMM(pc), &processes));
+  *context = NULL;
+  failed   = (PetscBool)(terrace_context_create(device ? device : processes > 1 ? "host:1" : "host", context) != TERRACE_SUCCESS);
+  if (processes > 1) {
+    PetscBool any = failed;
+    PetscCall(PCTerraceAny_Private(pc, &any));
+    PetscCheck(!any || failed, TERRACE_PETSC_COMM(pc), PETSC_ERR_LIB, "device of PCTERRACE: another process could not open its device");
+  }
+  PetscCallTerrace(TERRACE_PETSC_COMM(pc), "device of PCTERRACE", failed ? terrace_context_create(device ? device : "host", context) : TERRACE_SUCCESS);
+#if !defined(PETSC_HAVE_MPIUNI)
+  if (processes > 1) PetscCallTerrace(TERRACE_PETSC_COMM(pc), "processes of PCTERRACE", terrace_context_set_mpi(*context, TERRACE_PETSC_COMM(pc)));
+#endif
+  PetscFunctionReturn(0);
+}
+
 /* The context and the options, made at first use. */
 static inline PetscErrorCode PCTerraceBegin_Private(PC pc)
 {
   PC_Terrace *terrace = (PC_Terrace *)pc->data;
 
   PetscFunctionBegin;
-  if (!terrace->context) PetscCallTerrace(TERRACE_PETSC_COMM(pc), "PCTERRACE", terrace_context_create("host", &terrace->context));
+  if (!terrace->context) PetscCall(PCTerraceContext_Private(pc, NULL, &terrace->context));
   if (!terrace->config) PetscCallTerrace(TERRACE_PETSC_COMM(pc), "PCTERRACE", terrace_config_create(terrace->context, &terrace->config));
   PetscFunctionReturn(0);
 }
@@ -101,7 +138,7 @@ static inline PetscErrorCode PCTerraceSetDevice(PC pc, const char device[])
   PetscFunctionBegin;
   PetscCall(PCTerraceCheck_Private(pc));
   terrace = (PC_Terrace *)pc->data;
-  PetscCallTerrace(TERRACE_PETSC_COMM(pc), "device of PCTERRACE", terrace_context_create(device, &context));
+  PetscCall(PCTerraceContext_Private(pc, device, &context));
   PetscCall(PCReset_Terrace(pc));
   terrace_context_destroy(terrace->context);
   terrace->context  = context;
@@ -285,6 +322,22 @@ static inline PetscErrorCode PCSetFromOptions_Terrace(PC pc, TerracePetscItems P
   PetscFunctionReturn(0);
 }
 
+/* As TerracePetscHandOver, for arrays of several processes. */
+static inline terrace_status TerracePetscHandOverParts(PC_Terrace *terrace, const TerracePetscArrays *arrays, PetscBool update)
+{
+  const size_t   first = (size_t)arrays->ia[arrays->rows], second = (size_t)arrays->rest_ia[arrays->rows];
+  PetscScalar   *values;
+  terrace_status status;
+
+  if (!update) return terrace_matrix_create_parcsr(terrace->context, arrays->total, arrays->first, arrays->rows, TERRACE_PETSC_INDEX, arrays->ia, arrays->ja, arrays->rest_ia, arrays->rest_ja, arrays->map_count, TERRACE_PETSC_INDEX, arrays->map, TERRACE_PETSC_SCALAR, arrays->a, arrays->rest_a, &terrace->matrix);
+  if (PetscMalloc1(first + second + 1, &values)) return TERRACE_ERROR_OUT_OF_MEMORY;
+  if (first) memcpy(values, arrays->a, first * sizeof(PetscScalar));
+  if (second) memcpy(values + first, arrays->rest_a, second * sizeof(PetscScalar));
+  status = terrace_matrix_update_values(terrace->context, terrace->matrix, TERRACE_PETSC_SCALAR, values, (int64_t)(first + second));
+  if (PetscFree(values)) return TERRACE_ERROR_INTERNAL;
+  return status;
+}
+
 /* Hands the arrays over: as a new matrix, or as new values of the one that is there. */
 static inline terrace_status TerracePetscHandOver(PC_Terrace *terrace, const TerracePetscArrays *arrays, PetscBool update)
 {
@@ -292,6 +345,7 @@ static inline terrace_status TerracePetscHandOver(PC_Terrace *terrace, const Ter
   const void     *values  = arrays->values ? arrays->values : arrays->a;
   const int64_t   count   = (int64_t)offsets[arrays->rows] * arrays->block * arrays->block;
 
+  if (arrays->rest) return TerracePetscHandOverParts(terrace, arrays, update);
   if (update) return terrace_matrix_update_values(terrace->context, terrace->matrix, TERRACE_PETSC_SCALAR, values, count);
   if (arrays->block > 1) return terrace_matrix_create_bsr(terrace->context, arrays->rows, arrays->rows, (int32_t)arrays->block, TERRACE_PETSC_INDEX, offsets, TERRACE_PETSC_INDEX, columns, TERRACE_PETSC_SCALAR, values, 0, TERRACE_COPY, &terrace->matrix);
   return terrace_matrix_create_csr(terrace->context, arrays->rows, arrays->rows, TERRACE_PETSC_INDEX, offsets, TERRACE_PETSC_INDEX, columns, TERRACE_PETSC_SCALAR, values, 0, TERRACE_COPY, &terrace->matrix);
@@ -303,7 +357,7 @@ static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace 
 {
   PC_Terrace        *terrace = (PC_Terrace *)pc->data;
   MPI_Comm           comm    = TERRACE_PETSC_COMM(pc);
-  PetscBool          has_constant = PETSC_FALSE;
+  PetscBool          has_constant = PETSC_FALSE, has_coordinates;
   PetscInt           count = 0, given, i, k, block;
   const Vec         *vectors = NULL;
   const PetscScalar *array;
@@ -315,7 +369,9 @@ static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace 
   if (space) PetscCall(MatNullSpaceGetVecs(space, &has_constant, &count, &vectors));
   given = has_constant ? count + 1 : count;
   if (!count && block == 1) PetscFunctionReturn(0); /* the constant is what scalar problems have in any case */
-  if (!given && terrace->coordinates && terrace->dimension == block) {
+  has_coordinates = (PetscBool)(terrace->coordinates != NULL);
+  PetscCall(PCTerraceAny_Private(pc, &has_coordinates));
+  if (!given && has_coordinates && terrace->dimension == block) {
     PetscCall(PetscMalloc1(terrace->dimension * terrace->nodes, &numbers));
     for (k = 0; k < terrace->dimension * terrace->nodes; k++) numbers[k] = (double)terrace->coordinates[k];
     status = terrace_matrix_set_coordinates(terrace->context, terrace->matrix, (int32_t)terrace->dimension, terrace->nodes, numbers);
@@ -341,7 +397,8 @@ static inline PetscErrorCode PCTerraceNearNullSpace_Private(PC pc, MatNullSpace 
   PetscFunctionReturn(0);
 }
 
-/* The options of a set-up: where the matrix is not symmetric and no component is chosen, classical coarsening with Gauss-Seidel sweeps. To be destroyed. */
+/* The options of a set-up: where the matrix is not symmetric and no component is chosen, classical coarsening with Gauss-Seidel sweeps, or l1-Jacobi sweeps on several
+ * processes. To be destroyed. */
 static inline PetscErrorCode PCTerraceEffective_Private(PC pc, terrace_config **effective)
 {
   static const char *const components[] = {"\"amg.coarsening.", "\"amg.strength.", "\"amg.interpolation.", "\"amg.functions", "\"amg.smoother.", "\"amg.cycle."};
@@ -349,6 +406,7 @@ static inline PetscErrorCode PCTerraceEffective_Private(PC pc, terrace_config **
   MPI_Comm                 comm    = TERRACE_PETSC_COMM(pc);
   char                     text[8192];
   PetscBool                is_symmetric;
+  PetscMPIInt              processes;
   size_t                   i;
 
   PetscFunctionBegin;
@@ -362,7 +420,8 @@ static inline PetscErrorCode PCTerraceEffective_Private(PC pc, terrace_config **
   if (is_symmetric) PetscFunctionReturn(0);
   PetscCallTerrace(comm, "PCTERRACE", terrace_config_set_str(*effective, "solver.type", "gmres"));
   PetscCallTerrace(comm, "PCTERRACE", terrace_config_set_str(*effective, "amg.coarsening.type", "pmis"));
-  PetscCallTerrace(comm, "PCTERRACE", terrace_config_set_str(*effective, "amg.smoother.type", "any_gauss_seidel"));
+  PetscCallMPI(MPI_Comm_size(comm, &processes));
+  PetscCallTerrace(comm, "PCTERRACE", terrace_config_set_str(*effective, "amg.smoother.type", processes > 1 ? "l1_jacobi" : "any_gauss_seidel"));
   PetscFunctionReturn(0);
 }
 
@@ -376,7 +435,7 @@ static inline PetscErrorCode PCSetUp_Terrace(PC pc)
   terrace_status     status;
   char               method[32];
   PetscInt           rows, size;
-  PetscBool          update;
+  PetscBool          update, failed;
 
   PetscFunctionBegin;
   PetscCall(PCTerraceBegin_Private(pc));
@@ -388,7 +447,10 @@ static inline PetscErrorCode PCSetUp_Terrace(PC pc)
   status = TerracePetscHandOver(terrace, &arrays, update);
   if (status == TERRACE_SUCCESS && !update) PetscCall(PCTerraceEffective_Private(pc, &config));
   PetscCall(TerracePetscRestoreArrays(&arrays));
+  failed = (PetscBool)(status != TERRACE_SUCCESS);
+  PetscCall(PCTerraceAny_Private(pc, &failed));
   PetscCallTerrace(TERRACE_PETSC_COMM(pc), "matrix of PCTERRACE", status);
+  PetscCheck(!failed, TERRACE_PETSC_COMM(pc), PETSC_ERR_LIB, "matrix of PCTERRACE: another process could not hand over its rows");
   if (update) {
     PetscCallTerrace(TERRACE_PETSC_COMM(pc), "update of PCTERRACE", terrace->amg ? terrace_amg_update(terrace->amg) : terrace_fsai_update(terrace->fsai));
     PetscFunctionReturn(0);

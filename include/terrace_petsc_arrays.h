@@ -27,6 +27,12 @@ typedef struct {
   PetscInt        rows, block;       /* rows of blocks; 1 for scalars */
   PetscInt       *offsets, *columns; /* made here; NULL where those of mat serve */
   PetscScalar    *values;
+  /* Of several processes: the columns that are rows of others, with a map to their numbers; scalar rows. */
+  Mat             rest;              /* NULL on one process */
+  const PetscInt *rest_ia, *rest_ja, *map;
+  PetscScalar    *rest_a;
+  PetscInt        map_count, first, total;
+  Mat             owner;             /* what was converted, to be destroyed */
 } TerracePetscArrays;
 
 /* The error code of PETSc that is nearest to a status. */
@@ -114,6 +120,41 @@ static inline PetscErrorCode TerracePetscToBlocks(TerracePetscArrays *arrays, Pe
   PetscFunctionReturn(0);
 }
 
+/* The arrays of a matrix on several processes: of AIJ as they are, of other types converted to it. */
+static inline PetscErrorCode TerracePetscGetParts(PC pc, TerracePetscArrays *arrays)
+{
+  MPI_Comm           comm = TERRACE_PETSC_COMM(pc);
+  PetscBool          is_aij, is_baij, is_sbaij, done, also;
+  PetscInt           rows;
+  Mat                mat = pc->pmat;
+  MatType            type;
+  const PetscScalar *a, *rest;
+
+  PetscFunctionBegin;
+  PetscCall(MatGetType(mat, &type));
+  PetscCall(PetscStrbeginswith(type, MATMPIAIJ, &is_aij));
+  PetscCall(PetscStrbeginswith(type, MATMPIBAIJ, &is_baij));
+  PetscCall(PetscStrbeginswith(type, MATMPISBAIJ, &is_sbaij));
+  PetscCheck(is_aij || is_baij || is_sbaij, comm, PETSC_ERR_SUP, "PCTERRACE: the matrix is of type %s; accepted on several processes: aij, baij, sbaij, and what is derived from aij", type);
+  if (!is_aij) {
+    PetscCall(MatConvert(mat, MATMPIAIJ, MAT_INITIAL_MATRIX, &arrays->owner));
+    mat = arrays->owner;
+  }
+  PetscCall(MatMPIAIJGetSeqAIJ(mat, &arrays->mat, &arrays->rest, &arrays->map));
+  PetscCall(MatGetOwnershipRange(mat, &arrays->first, NULL));
+  PetscCall(MatGetSize(mat, &arrays->total, NULL));
+  PetscCall(MatGetSize(arrays->rest, NULL, &arrays->map_count));
+  PetscCall(MatGetRowIJ(arrays->mat, 0, PETSC_FALSE, PETSC_FALSE, &arrays->rows, &arrays->ia, &arrays->ja, &done));
+  PetscCall(MatGetRowIJ(arrays->rest, 0, PETSC_FALSE, PETSC_FALSE, &rows, &arrays->rest_ia, &arrays->rest_ja, &also));
+  PetscCheck(done && also, comm, PETSC_ERR_SUP, "PCTERRACE: the matrix of type %s does not give its rows", type);
+  PetscCall(MatSeqAIJGetArrayRead(arrays->mat, &a));
+  PetscCall(MatSeqAIJGetArrayRead(arrays->rest, &rest));
+  arrays->a      = (PetscScalar *)a;
+  arrays->rest_a = (PetscScalar *)rest;
+  arrays->block  = 1;
+  PetscFunctionReturn(0);
+}
+
 /* The arrays of the matrix that the preconditioner is made from. */
 static inline PetscErrorCode TerracePetscGetArrays(PC pc, TerracePetscArrays *arrays)
 {
@@ -127,7 +168,10 @@ static inline PetscErrorCode TerracePetscGetArrays(PC pc, TerracePetscArrays *ar
   PetscFunctionBegin;
   PetscCall(PetscMemzero(arrays, sizeof(*arrays)));
   PetscCallMPI(MPI_Comm_size(comm, &processes));
-  PetscCheck(processes == 1, comm, PETSC_ERR_SUP, "PCTERRACE: the matrix is on %d processes; this version of Terrace works on one, with all of its cores. As a block preconditioner use -pc_type bjacobi -sub_pc_type terrace", processes);
+  if (processes > 1) {
+    PetscCall(TerracePetscGetParts(pc, arrays));
+    PetscFunctionReturn(0);
+  }
   PetscCall(MatGetDiagonalBlock(pc->pmat, &arrays->mat));
   PetscCall(MatGetType(arrays->mat, &type));
   PetscCall(PetscStrbeginswith(type, MATSEQAIJ, &is_aij));
@@ -167,9 +211,13 @@ static inline PetscErrorCode TerracePetscRestoreArrays(TerracePetscArrays *array
 {
   PetscInt          rows;
   PetscBool         done;
-  const PetscScalar *a = arrays->a;
+  const PetscScalar *a = arrays->a, *rest = arrays->rest_a;
 
   PetscFunctionBegin;
+  if (arrays->rest) {
+    PetscCall(MatSeqAIJRestoreArrayRead(arrays->rest, &rest));
+    PetscCall(MatRestoreRowIJ(arrays->rest, 0, PETSC_FALSE, PETSC_FALSE, &rows, &arrays->rest_ia, &arrays->rest_ja, &done));
+  }
   PetscCall(PetscFree(arrays->offsets));
   PetscCall(PetscFree(arrays->columns));
   PetscCall(PetscFree(arrays->values));
@@ -177,6 +225,7 @@ static inline PetscErrorCode TerracePetscRestoreArrays(TerracePetscArrays *array
   else PetscCall(MatSeqAIJRestoreArrayRead(arrays->mat, &a));
   PetscCall(MatRestoreRowIJ(arrays->mat, 0, PETSC_FALSE, arrays->is_blocked, &rows, &arrays->ia, &arrays->ja, &done));
   if (arrays->is_converted) PetscCall(MatDestroy(&arrays->mat));
+  PetscCall(MatDestroy(&arrays->owner));
   PetscFunctionReturn(0);
 }
 

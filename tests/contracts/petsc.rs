@@ -160,23 +160,54 @@ fn options_are_set_by_name_and_refused_with_a_sentence() {
     }
 }
 
+/// What a program prints on so many processes, and whether it succeeded; none without mpirun.
+fn parallel(program: &Path, processes: usize, arguments: &str) -> Option<(bool, String)> {
+    let mut command = Command::new("mpirun");
+    // For Open MPI in containers; others do not know these variables.
+    let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1"));
+    command.envs(root).env("OMPI_MCA_rmaps_base_oversubscribe", "1").args(["-n", &processes.to_string()]);
+    let output = command.arg(program).args(arguments.split_whitespace()).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
 #[test]
-fn several_processes_are_refused_and_served_block_by_block() {
+fn several_processes_solve_together_or_block_by_block() {
     let Some(flags) = flags("PETSc: several processes") else { return };
     let program = poisson(&flags);
-    let parallel = |arguments: &str| {
-        let mut command = Command::new("mpirun");
-        // For Open MPI in containers; others do not know these variables.
-        let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1"));
-        command.envs(root).env("OMPI_MCA_rmaps_base_oversubscribe", "1").args(["-n", "2"]);
-        command.arg(&program).args(arguments.split_whitespace()).output()
+    let solved = |processes: usize, program: &Path, arguments: &str| {
+        let (success, text) = parallel(program, processes, arguments)?;
+        assert!(success, "{arguments} on {processes}: {text}");
+        Some(text)
     };
-    let Ok(output) = parallel("-n 6") else { return skipped("PETSc: several processes", "there is no mpirun") };
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("the matrix is on 2 processes"), "{text}");
-    let output = parallel("-n 6 -pc_type bjacobi -sub_pc_type terrace").expect("mpirun starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.starts_with("bjacobi: "), "{text}");
+    let Some(pair) = solved(2, &program, "-n 10") else {
+        return skipped("PETSc: several processes", "there is no mpirun");
+    };
+    let one = solve(&program, "-n 10");
+    assert!(pair.starts_with("terrace: ") && iterations(&pair) <= iterations(&one) + 1, "{pair}{one}");
+    let first_line = |text: Option<String>| text.and_then(|text| text.lines().next().map(str::to_string));
+    let expected = pair.lines().next().map(str::to_string);
+    for (processes, arguments) in [(3, "-n 10"), (2, "-n 10 -mat_type baij"), (2, "-n 10 -mat_type sbaij")] {
+        assert_eq!(first_line(solved(processes, &program, arguments)), expected, "{arguments} on {processes}");
+    }
+    // Without Gauss-Seidel, which ranks do not have one after the other.
+    let wind = solved(2, &program, "-n 10 -convection 2 -pc_view").unwrap_or_default();
+    assert!(iterations(&wind) <= 16 && wind.contains("l1_jacobi"), "{wind}");
+    let blocks = solved(2, &program, "-n 6 -pc_type bjacobi -sub_pc_type terrace").unwrap_or_default();
+    assert!(blocks.starts_with("bjacobi: "), "{blocks}");
+    let (success, text) = parallel(&program, 2, "-n 6 -pc_terrace_amg.smoother.type dilu").unwrap_or_default();
+    assert!(!success && text.contains("is not available over ranks; use \"fsai\""), "{text}");
+
+    let elasticity = build(&flags, "examples/ksp_elasticity.c");
+    let one = solve(&elasticity, "-n 6");
+    for arguments in ["-n 6", "-n 6 -modes coordinates"] {
+        let text = solved(3, &elasticity, arguments).unwrap_or_default();
+        assert!(iterations(&text) <= iterations(&one) + 1, "{arguments}: {text}{one}");
+        assert_eq!(after(&text, "deflection"), after(&one, "deflection"));
+    }
+    let steps = solved(2, &build(&flags, "examples/ksp_time_steps.c"), "").unwrap_or_default();
+    let ways: Vec<&str> = steps.lines().filter_map(|line| line.rsplit(", ").next()).collect();
+    assert_eq!(ways, ["set up", "updated", "reused", "set up"], "{steps}");
 }
 
 #[test]

@@ -11,13 +11,15 @@
 /* I - dt div(k grad) on n x n points, k between 1 and `contrast`. */
 static PetscErrorCode Assemble(PetscInt n, PetscReal contrast, PetscBool has_corners, Mat matrix)
 {
-  PetscInt x, y, dx, dy;
+  PetscInt x, y, dx, dy, first, last;
 
   PetscFunctionBeginUser;
+  PetscCall(MatGetOwnershipRange(matrix, &first, &last));
   PetscCall(MatZeroEntries(matrix));
   for (y = 0; y < n; y++) {
     for (x = 0; x < n; x++) {
       const PetscInt row = x + n * y;
+      if (row < first || row >= last) continue;
       PetscCall(MatSetValue(matrix, row, row, 0.01, ADD_VALUES));
       for (dy = 0; dy <= 1; dy++) {
         for (dx = 0; dx <= 1; dx++) {
@@ -70,7 +72,7 @@ int main(int argc, char **argv)
   PetscCall(PetscInitialize(&argc, &argv, NULL, NULL));
   PetscCall(TerracePetscRegister());
   PetscCall(PetscOptionsGetInt(NULL, NULL, "-n", &n, NULL));
-  PetscCall(MatCreateSeqAIJ(PETSC_COMM_WORLD, n * n, n * n, 9, NULL, &matrix));
+  PetscCall(MatCreateAIJ(PETSC_COMM_WORLD, PETSC_DECIDE, PETSC_DECIDE, n * n, n * n, 9, NULL, 6, NULL, &matrix));
   PetscCall(MatSetOption(matrix, MAT_NEW_NONZERO_LOCATION_ERR, PETSC_FALSE));
   PetscCall(MatCreateVecs(matrix, &x, &b));
   PetscCall(VecDuplicate(x, &exact));
