@@ -276,7 +276,7 @@ rows! {
         "Storage of the level matrices, finest first.",
         "Follows the preset.";
     "precision.vector", Kind::Precisions, "preset", "-", "-",
-        "Working vectors of the cycle, finest first. f16 and bf16 are computed with in f32, and are never what auto chooses.",
+        "Working vectors of the cycle, finest first. f16 and bf16 are computed with in f32, and are never what auto chooses. The other parts of such a level have the same format: those that are not named take it, and another one is refused.",
         "Follows the preset. Working precision matters more for convergence than matrix precision.";
     "precision.transfer", Kind::Precisions, "preset", "-", "-",
         "Storage of interpolation and restriction; entry i belongs to the step from level i to i + 1.",

@@ -94,6 +94,8 @@ if [ "$purpose" = gpu ] && ! ls .tools/cu13/lib/python3*/site-packages/nvidia/cu
     python3 -m venv .tools/cu13
     .tools/cu13/bin/pip install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
         nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
+    # The build script of the kernels looks for nvcc again.
+    touch kernels/build/cuda.rs
 fi
 
 # Without a network the tests say that they do without the oracles.

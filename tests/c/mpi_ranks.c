@@ -54,6 +54,18 @@ int main(int argc, char **argv) {
     CHECK(both[0] > 0.999999 && both[0] < 1.000001 && both[1] > 1.999999 && both[1] < 2.000001);
     CHECK(terrace_solver_solve(solver, TERRACE_F64, rank == 1 ? 2 : 1, two, both, TERRACE_ZERO_GUESS) == TERRACE_ERROR_SIZE_MISMATCH);
     CHECK(terrace_solver_destroy(solver) == TERRACE_SUCCESS);
+
+    /* A hierarchy without a solver: what one rank gives wrong is wrong on all, and the next application is right. */
+    terrace_amg *amg = NULL;
+    double z = 0.0;
+    CHECK(terrace_amg_setup(context, matrix, NULL, &amg) == TERRACE_SUCCESS);
+    CHECK(terrace_amg_apply(amg, rank == 1 ? TERRACE_I32 : TERRACE_F64, &b, &z) == TERRACE_ERROR_INVALID_ARGUMENT);
+    CHECK(terrace_amg_apply(amg, TERRACE_F64, rank == 2 ? NULL : &b, &z) == TERRACE_ERROR_NULL_ARGUMENT);
+    CHECK(terrace_amg_apply(amg, TERRACE_F64, &b, &z) == TERRACE_SUCCESS && z == 1.0);
+    CHECK(terrace_matrix_update_values(context, matrix, TERRACE_F64, &two[1], 1) == TERRACE_SUCCESS);
+    CHECK(terrace_amg_update(amg) == TERRACE_SUCCESS);
+    CHECK(terrace_amg_apply(amg, TERRACE_F64, &b, &z) == TERRACE_SUCCESS && z == 0.5);
+    CHECK(terrace_amg_destroy(amg) == TERRACE_SUCCESS);
     CHECK(terrace_matrix_destroy(matrix) == TERRACE_SUCCESS);
     CHECK(terrace_context_set_mpi(context, MPI_COMM_NULL) == TERRACE_SUCCESS);
     CHECK(terrace_context_destroy(context) == TERRACE_SUCCESS);

@@ -100,9 +100,23 @@ fn three_ranks_solve_with_their_rows() {
         let status = abi!(terrace_solver_solve_transposed(solver, TERRACE_F64, 1, b, into, TERRACE_ZERO_GUESS));
         assert_eq!(status, Status::Unsupported.code());
 
-        let mut amg = null_mut();
-        assert_eq!(abi!(terrace_amg_setup(context.0, matrix, null(), &mut amg)), Status::Unsupported.code());
-        assert!(context.last_error().contains("a solver is"), "{}", context.last_error());
+        // Without a solver: so few rows are solved by the inverse of the coarsest level.
+        let (mut amg, mut fsai, mut bytes) = (null_mut(), null_mut(), 0);
+        assert_eq!(abi!(terrace_amg_setup(context.0, matrix, null(), &mut amg)), 0, "{}", context.last_error());
+        assert_eq!((abi!(terrace_amg_get_rows(amg, &mut rows)), rows), (0, 2));
+        let mut y = [f64::NAN; 2];
+        let status = abi!(terrace_amg_apply(amg, TERRACE_F64, lost, y.as_mut_ptr().cast()));
+        assert_eq!((status, context.last_error().as_str()), (Status::NullArgument.code(), expected));
+        assert_eq!(abi!(terrace_amg_apply(amg, TERRACE_F64, b, y.as_mut_ptr().cast())), 0);
+        assert!(y.iter().zip(&x).all(|(y, x)| (y - x).abs() < 1e-7), "{y:?} {x:?}");
+        assert_eq!(abi!(terrace_amg_update(amg)), 0);
+        assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
+        assert_eq!(abi!(terrace_fsai_setup(context.0, matrix, null(), &mut fsai)), 0, "{}", context.last_error());
+        assert_eq!(abi!(terrace_fsai_apply(fsai, TERRACE_F64, b, y.as_mut_ptr().cast())), 0);
+        assert!(y.iter().zip(&x).all(|(y, x)| (y - x).abs() < 0.2), "{y:?} {x:?}");
+        assert_eq!(abi!(terrace_fsai_destroy(fsai)), 0);
+        let status = abi!(terrace_amg_memory_estimate(context.0, matrix, null(), &mut bytes));
+        assert_eq!(status, Status::Unsupported.code());
         let status = abi!(terrace_matrix_apply(context.0, matrix, TERRACE_F64, 1.0, b, 0.0, into));
         assert_eq!(status, Status::Unsupported.code());
         assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
