@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lints install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
+.PHONY: help setup run test install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
 	compat-hypre install-hypre bless deep-test bench table-000 table-001 gpu-bundle clean
 
 CC ?= cc
@@ -19,10 +19,6 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # `cargo test` leaves the libraries in deps/ only, `cargo build` leaves them there too.
 ARTIFACTS := $(abspath $(TARGET_DIR))/$(PROFILE)/deps
 EXAMPLES := $(TARGET_DIR)/c_examples
-
-# Where lints are checked while the tests are compiled, and the kernels that both use.
-LINTS := $(abspath $(TARGET_DIR))/lints
-KERNELS := $(or $(TERRACE_KERNEL_CACHE),$(abspath $(TARGET_DIR))/kernels)
 
 # Lines of tests that cannot run here.
 SKIPPED := $(TARGET_DIR)/skipped.txt
@@ -62,22 +58,12 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	@tools/setup.sh test
 	$(CARGO) fetch --locked
 	$(CARGO) fmt --all --check
-	$(CARGO) build --locked --package terrace-kernels --features cuda,hip,sim
-	@echo "Compiling the tests. Lints and documentation are checked beside that, in a target folder of their own."
-	@CARGO_TARGET_DIR=$(LINTS) TERRACE_KERNEL_CACHE=$(KERNELS) $(MAKE) --no-print-directory lints > $(LINTS).txt 2>&1 & lints=$$!; \
-		$(CARGO) test --locked --workspace --no-run; built=$$?; \
-		if wait $$lints; then echo "Lints and documentation are fine."; else cat $(LINTS).txt; exit 1; fi; exit $$built
-	@rm -f $(SKIPPED)
-	$(CARGO) test --locked --workspace
-	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
-
-lints: export TERRACE_HIP_ARCHITECTURES ?= gfx942
-lints: export TERRACE_HIP_CHECKED ?= gfx1100
-lints: export TERRACE_HIP_FLAGS ?= -c -emit-llvm -Xclang -disable-llvm-passes
-lints: ## clippy, and the documentation without warnings
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
 	TERRACE_HIP_CLANG= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps
+	@rm -f $(SKIPPED)
+	$(CARGO) test --locked --workspace
+	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
 
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
 	@tools/setup.sh run
