@@ -5,7 +5,7 @@
  * libterrace_petsc.so, made by `make compat-petsc`, with -dll_append. docs/migrating.md has the options and what differs.
  *
  * Matrices: AIJ, BAIJ and SBAIJ, on any number of processes, which have one thread each unless -pc_terrace_device says otherwise; on
- * several they are stored in scalar rows, and the results do not depend on their number. They are copied, so that a preconditioner that is reused stays as it is. A matrix whose
+ * several they are stored in scalar rows. They are copied, so that a preconditioner that is reused stays as it is. A matrix whose
  * nonzero pattern has not changed is updated (terrace_amg_update). On one process AIJ with a block size of 2 to 8 is stored in blocks where
  * these are at least half full.
  *
@@ -70,22 +70,24 @@ static inline PetscErrorCode PCTerraceAny_Private(PC pc, PetscBool *any)
 /* A context on a device, with the processes of the preconditioner where it has several. These have one thread each unless the device tells. */
 static inline PetscErrorCode PCTerraceContext_Private(PC pc, const char device[], terrace_context **context)
 {
-  PetscMPIInt processes;
-  PetscBool   failed;
+  PetscMPIInt      processes;
+  PetscBool        failed;
+  terrace_context *made = NULL;
+  terrace_status   status;
 
   PetscFunctionBegin;
   PetscCallMPI(MPI_Comm_size(TERRACE_PETSC_COMM(pc), &processes));
-  *context = NULL;
-  failed   = (PetscBool)(terrace_context_create(device ? device : processes > 1 ? "host:1" : "host", context) != TERRACE_SUCCESS);
-  if (processes > 1) {
-    PetscBool any = failed;
-    PetscCall(PCTerraceAny_Private(pc, &any));
-    PetscCheck(!any || failed, TERRACE_PETSC_COMM(pc), PETSC_ERR_LIB, "device of PCTERRACE: another process could not open its device");
-  }
-  PetscCallTerrace(TERRACE_PETSC_COMM(pc), "device of PCTERRACE", failed ? terrace_context_create(device ? device : "host", context) : TERRACE_SUCCESS);
+  status = terrace_context_create(device ? device : processes > 1 ? "host:1" : "host", &made);
+  failed = (PetscBool)(status != TERRACE_SUCCESS);
+  PetscCall(PCTerraceAny_Private(pc, &failed));
 #if !defined(PETSC_HAVE_MPIUNI)
-  if (processes > 1) PetscCallTerrace(TERRACE_PETSC_COMM(pc), "processes of PCTERRACE", terrace_context_set_mpi(*context, TERRACE_PETSC_COMM(pc)));
+  if (processes > 1 && !failed) status = terrace_context_set_mpi(made, TERRACE_PETSC_COMM(pc));
 #endif
+  /* The sentence of an error is that of the thread, and stays without the context. */
+  if (failed || status != TERRACE_SUCCESS) terrace_context_destroy(made);
+  PetscCallTerrace(TERRACE_PETSC_COMM(pc), "device of PCTERRACE", status);
+  PetscCheck(!failed, TERRACE_PETSC_COMM(pc), PETSC_ERR_LIB, "device of PCTERRACE: another process could not open its device");
+  *context = made;
   PetscFunctionReturn(0);
 }
 

@@ -181,16 +181,13 @@ pub(crate) use with_numbers;
 /// [`with_numbers`] for a vector that values of type `$s` are multiplied with. Nothing is compiled for formats that do not go with it.
 macro_rules! with_vector_for {
     ($s:ty, $numbers:expr, $x:ident => $body:expr) => {{
-        use $crate::scalar::{NumbersRef, Precision};
-        const fn pairs<S: $crate::scalar::Number>(vectors: Precision) -> bool {
-            S::PRECISION.goes_with(vectors)
-        }
+        use $crate::scalar::{Number, NumbersRef, Precision};
         match $numbers {
             NumbersRef::F64($x) => $body,
             NumbersRef::F32($x) => $body,
-            NumbersRef::F16($x) if const { pairs::<$s>(Precision::F16) } => $body,
-            NumbersRef::BF16($x) if const { pairs::<$s>(Precision::BF16) } => $body,
-            _ => unreachable!("values in {} with vectors in 16 bits", <$s as $crate::scalar::Number>::PRECISION.name()),
+            NumbersRef::F16($x) if const { <$s as Number>::PRECISION.goes_with(Precision::F16) } => $body,
+            NumbersRef::BF16($x) if const { <$s as Number>::PRECISION.goes_with(Precision::BF16) } => $body,
+            _ => unreachable!("values in {} with vectors in 16 bits", <$s as Number>::PRECISION.name()),
         }
     }};
 }

@@ -60,7 +60,7 @@ static terrace_status iterate(struct shim_object *object, int transposed, hypre_
     int watch = stop->tolerance > 0 || stop->want_residual;
     if (stop->zero_guess && rows_of(x) > 0)
         memset(data_of(x), 0, rows_of(x) * sizeof(HYPRE_Complex));
-    int zero = is_zero(x), computed = 0;
+    int zero = stop->zero_guess || is_zero(x), computed = 0;
     double scale = 1;
     if (!(zero && !watch && stop->max_iterations == 1 && stop->weight == 1) && !(prepare(&object->residual, b) && prepare(&object->correction, b)))
         return TERRACE_ERROR_OUT_OF_MEMORY;
