@@ -25,6 +25,27 @@ pub enum Code {
     Internal = 15,
 }
 
+impl Code {
+    /// The code with this number.
+    pub fn from_number(number: i64) -> Code {
+        use Code::*;
+        let all = [
+            Ok,
+            BadParameters,
+            NotSupportedTarget,
+            NotSupportedBlocksize,
+            CudaFailure,
+            NoMemory,
+            IoError,
+            BadMode,
+            Core,
+            BadConfiguration,
+            NotImplemented,
+        ];
+        all.into_iter().find(|code| *code as i64 == number).unwrap_or(Internal)
+    }
+}
+
 /// What each code means in general; the index is the code.
 pub const MEANINGS: [&str; 16] = [
     "no error",

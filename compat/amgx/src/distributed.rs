@@ -1,15 +1,21 @@
-//! `AMGX_distribution_handle`, and the entry points of distributed matrices: they work on one rank.
+//! `AMGX_distribution_handle`, and the entry points of distributed matrices. On one rank they make a matrix without ranks.
+
+mod partition;
+mod poisson;
+
+pub use partition::{Partition, agree_on, of_file};
 
 use crate::boundary::{Result, call, count, fail, required, write};
 use crate::config::Config;
 use crate::handles::{self, lock};
-use crate::io::{System, vec_of};
-use crate::matrix::{Matrix, Upload, block_size};
+use crate::io::vec_of;
+use crate::matrix::{Maps, Matrix, Rows, Upload, block_size, map, neighbours, set_over_ranks};
 use crate::native::zeros;
+use crate::ranks::Ranks;
 use crate::vector::Vector;
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
-use terrace::gallery;
+use std::ptr::{null, with_exposed_provenance};
+use std::sync::{Arc, Mutex};
 
 /// How a matrix is divided among ranks.
 pub struct Distribution {
@@ -72,46 +78,25 @@ pub unsafe extern "C" fn AMGX_distribution_set_32bit_colindices(dist: *mut c_voi
     })
 }
 
-/// Global rows, all of which must be this rank's.
-fn all_rows(n_global: c_int, n: c_int) -> Result<usize> {
-    if n_global != n {
-        return fail!(NotSupportedTarget, "n_global is {n_global} and n {n}; accepted: the same, on one rank");
-    }
-    count(n, "n")
-}
-
-/// Refuses a partition that gives rows to other ranks.
+/// Collective where there are several ranks: rows with columns of the whole matrix.
 ///
 /// # Safety
-/// Null, or as many numbers as there are rows.
-pub unsafe fn one_rank(partition: *const c_int, rows: usize) -> Result<()> {
-    if partition.is_null() {
-        return Ok(());
-    }
+/// Arrays of the lengths that the numbers say, in either memory, and a partition on the host.
+unsafe fn upload(matrix: &Matrix, given: Result<(usize, Upload)>, partition: Partition) -> Result<()> {
     // SAFETY: by this function's contract.
-    let ranks = unsafe { std::slice::from_raw_parts(partition, rows) };
-    match ranks.iter().position(|rank| *rank != 0) {
-        Some(row) => fail!(NotSupportedTarget, "the partition gives row {row} to rank {}; accepted: 0", ranks[row]),
-        None => Ok(()),
+    unsafe {
+        let Some(ranks) = matrix.resources.ranks() else {
+            let (total, upload) = given?;
+            partition.division(total, upload.rows, None)?;
+            return upload.into_matrix(matrix);
+        };
+        let (total, upload) = ranks.agree(given)?;
+        let division = partition.division(total, upload.rows, Some(ranks))?;
+        let context = ranks.agree(matrix.resources.context(matrix.mode))?;
+        let rows = Rows::fetch(&upload, context.state(), matrix.mode.matrix);
+        let rows = rows.and_then(|rows| rows.numbered_by(&division, ranks.rank));
+        set_over_ranks(matrix, ranks, division, rows)
     }
-}
-
-/// Refuses offsets that leave rows to other ranks.
-///
-/// # Safety
-/// Two numbers.
-unsafe fn one_range(offsets: *const c_void, is_narrow: bool, rows: usize) -> Result<()> {
-    // SAFETY: by this function's contract.
-    let [first, last] = unsafe {
-        match is_narrow {
-            true => (*offsets.cast::<[c_int; 2]>()).map(i64::from),
-            false => *offsets.cast::<[i64; 2]>(),
-        }
-    };
-    if (first, last) != (0, rows as i64) {
-        return fail!(NotSupportedTarget, "the partition begins with {first}, {last}; accepted on one rank: 0, {rows}");
-    }
-    Ok(())
 }
 
 macro_rules! upload_all_global {
@@ -136,22 +121,21 @@ macro_rules! upload_all_global {
         ) -> c_int {
             call(|| {
                 let matrix = handles::get::<Matrix>(mtx, "mtx")?;
-                let rows = all_rows(n_global, n)?;
-                let upload = Upload {
-                    rows,
-                    entries: count(nnz, "nnz")?,
-                    block: block_size(block_dimx, block_dimy)?,
-                    offsets: row_ptrs,
-                    columns: col_indices_global,
-                    wide_columns: $wide,
-                    values: data,
-                    diagonal: diag_data,
+                let given = || {
+                    let upload = Upload {
+                        rows: count(n, "n")?,
+                        entries: count(nnz, "nnz")?,
+                        block: block_size(block_dimx, block_dimy)?,
+                        offsets: row_ptrs,
+                        columns: col_indices_global,
+                        wide_columns: $wide,
+                        values: data,
+                        diagonal: diag_data,
+                    };
+                    Ok((count(n_global, "n_global")?, upload))
                 };
                 // SAFETY: arrays of these lengths, as the header asks.
-                unsafe {
-                    one_rank(partition_vector, rows)?;
-                    upload.into_matrix(&matrix)
-                }
+                unsafe { upload(&matrix, given(), Partition::Vector(partition_vector)) }
             })
         }
     };
@@ -178,39 +162,50 @@ pub unsafe extern "C" fn AMGX_matrix_upload_distributed(
     call(|| {
         let matrix = handles::get::<Matrix>(mtx, "mtx")?;
         let distribution = handles::get::<Distribution>(distribution, "distribution")?;
-        let rows = all_rows(n_global, n)?;
         let (partition, is_narrow) = {
             let state = lock(&distribution.state);
             (state.partition, state.narrow_columns)
         };
-        let upload = Upload {
-            rows,
-            entries: count(nnz, "nnz")?,
-            block: block_size(block_dimx, block_dimy)?,
-            offsets: row_ptrs,
-            columns: col_indices_global,
-            wide_columns: !is_narrow,
-            values: data,
-            diagonal: diag_data,
+        let given = || {
+            let upload = Upload {
+                rows: count(n, "n")?,
+                entries: count(nnz, "nnz")?,
+                block: block_size(block_dimx, block_dimy)?,
+                offsets: row_ptrs,
+                columns: col_indices_global,
+                wide_columns: !is_narrow,
+                values: data,
+                diagonal: diag_data,
+            };
+            Ok((count(n_global, "n_global")?, upload))
+        };
+        let partition = match partition {
+            None => Partition::Vector(null()),
+            Some((PARTITION_VECTOR, address)) => Partition::Vector(with_exposed_provenance(address)),
+            Some((_, address)) => Partition::Offsets(with_exposed_provenance(address), is_narrow),
         };
         // SAFETY: arrays of these lengths, as the header asks; the partition stays until it is replaced.
-        unsafe {
-            match partition {
-                Some((PARTITION_VECTOR, address)) => one_rank(std::ptr::with_exposed_provenance(address), rows)?,
-                Some((_, address)) => one_range(std::ptr::with_exposed_provenance(address), is_narrow, rows)?,
-                None => {}
-            }
-            upload.into_matrix(&matrix)
-        }
+        unsafe { upload(&matrix, given(), partition) }
     })
 }
 
-/// Neighbours of a rank: none.
-fn no_neighbours(num_neighbors: c_int) -> Result<()> {
-    match num_neighbors {
-        0 => Ok(()),
-        _ => fail!(NotSupportedTarget, "there are {num_neighbors} neighbours; accepted: 0, on one rank"),
-    }
+/// Collective where there are several ranks: keeps the maps for the next upload with local columns.
+fn set_maps(
+    mtx: *mut c_void,
+    (number, argument): (c_int, &str),
+    read: impl FnOnce(&Ranks, usize) -> Result<Maps>,
+) -> Result<()> {
+    let matrix = handles::get::<Matrix>(mtx, "mtx")?;
+    let number = count(number, argument);
+    let Some(ranks) = matrix.resources.ranks() else {
+        return match number? {
+            0 => Ok(()),
+            number => fail!(NotSupportedTarget, "{argument} is {number}; accepted: 0, on one rank"),
+        };
+    };
+    let maps = ranks.agree(number.and_then(|number| read(ranks, number)))?;
+    *lock(&matrix.maps) = Some(Arc::new(maps));
+    Ok(())
 }
 
 /// Says which rows are exchanged; see the header.
@@ -218,17 +213,42 @@ fn no_neighbours(num_neighbors: c_int) -> Result<()> {
 pub unsafe extern "C" fn AMGX_matrix_comm_from_maps(
     mtx: *mut c_void,
     _allocated_halo_depth: c_int,
-    _num_import_rings: c_int,
+    num_import_rings: c_int,
     max_num_neighbors: c_int,
-    _neighbors: *const c_int,
-    _send_ptrs: *const c_int,
-    _send_maps: *const c_int,
-    _recv_ptrs: *const c_int,
-    _recv_maps: *const c_int,
+    neighbors: *const c_int,
+    send_ptrs: *const c_int,
+    send_maps: *const c_int,
+    recv_ptrs: *const c_int,
+    recv_maps: *const c_int,
 ) -> c_int {
     call(|| {
-        handles::get::<Matrix>(mtx, "mtx")?;
-        no_neighbours(max_num_neighbors)
+        set_maps(mtx, (max_num_neighbors, "max_num_neighbors"), |ranks, count| {
+            if num_import_rings > 1 {
+                return fail!(
+                    NotSupportedTarget,
+                    "num_import_rings is {num_import_rings}; accepted: 1, since the library fetches further rows itself"
+                );
+            }
+            // SAFETY: arrays of these lengths, as the header asks.
+            unsafe {
+                let maps = |ptrs: *const c_int, maps: *const c_int, name: &str| -> Result<Vec<Vec<i32>>> {
+                    let ptrs = map(ptrs, if count > 0 { count + 1 } else { 0 }, &format!("{name}_ptrs"))?;
+                    let all = ptrs.windows(2).enumerate().map(|(i, pair)| match pair[1].checked_sub(pair[0]) {
+                        Some(len) if pair[0] >= 0 && len >= 0 => {
+                            map(maps.wrapping_add(pair[0] as usize), len as usize, &format!("{name}_maps"))
+                        }
+                        _ => fail!(BadParameters, "{name}_ptrs[{}] is {}, after {}", i + 1, pair[1], pair[0]),
+                    });
+                    all.collect()
+                };
+                let neighbours = neighbours(ranks, count, neighbors)?;
+                Ok(Maps {
+                    neighbours,
+                    send: maps(send_ptrs, send_maps, "send")?,
+                    receive: maps(recv_ptrs, recv_maps, "recv")?,
+                })
+            }
+        })
     })
 }
 
@@ -238,15 +258,35 @@ pub unsafe extern "C" fn AMGX_matrix_comm_from_maps_one_ring(
     mtx: *mut c_void,
     _allocated_halo_depth: c_int,
     num_neighbors: c_int,
-    _neighbors: *const c_int,
-    _send_sizes: *const c_int,
-    _send_maps: *const *const c_int,
-    _recv_sizes: *const c_int,
-    _recv_maps: *const *const c_int,
+    neighbors: *const c_int,
+    send_sizes: *const c_int,
+    send_maps: *const *const c_int,
+    recv_sizes: *const c_int,
+    recv_maps: *const *const c_int,
 ) -> c_int {
     call(|| {
-        handles::get::<Matrix>(mtx, "mtx")?;
-        no_neighbours(num_neighbors)
+        set_maps(mtx, (num_neighbors, "num_neighbors"), |ranks, neighbour_count| {
+            // SAFETY: arrays of these lengths, as the header asks.
+            unsafe {
+                let maps = |sizes: *const c_int, maps: *const *const c_int, name: &str| -> Result<Vec<Vec<i32>>> {
+                    let sizes = map(sizes, neighbour_count, &format!("{name}_sizes"))?;
+                    if neighbour_count > 0 {
+                        required(maps, &format!("{name}_maps"))?;
+                    }
+                    let all = sizes.iter().enumerate().map(|(i, size)| {
+                        let len = count(*size, &format!("{name}_sizes[{i}]"))?;
+                        map(*maps.add(i), len, &format!("{name}_maps[{i}]"))
+                    });
+                    all.collect()
+                };
+                let neighbours = neighbours(ranks, neighbour_count, neighbors)?;
+                Ok(Maps {
+                    neighbours,
+                    send: maps(send_sizes, send_maps, "send")?,
+                    receive: maps(recv_sizes, recv_maps, "recv")?,
+                })
+            }
+        })
     })
 }
 
@@ -280,31 +320,16 @@ pub unsafe extern "C" fn AMGX_generate_distributed_poisson_7pt(
     call(|| {
         let matrix = handles::get::<Matrix>(mtx, "mtx")?;
         let vectors = [handles::get_optional::<Vector>(rhs, "rhs")?, handles::get_optional::<Vector>(sol, "sol")?];
-        if (px, py, pz) != (1, 1, 1) {
-            return fail!(NotSupportedTarget, "px, py, pz are {px}, {py}, {pz}; accepted: 1, 1, 1, on one rank");
-        }
-        let n = [(nx, "nx"), (ny, "ny"), (nz, "nz")].map(|(n, name)| count(n, name));
-        let [nx, ny, nz] = n;
-        let a = gallery::poisson7(nx?, ny?, nz?)?;
-        let mut offsets = zeros::<i32>(a.offsets.len())?;
-        for (to, from) in offsets.iter_mut().zip(&a.offsets) {
-            *to = match i32::try_from(*from) {
-                Ok(offset) => offset,
-                Err(_) => return fail!(BadParameters, "{from} entries are more than 2147483647"),
-            };
-        }
-        let (ones, none) = (vec_of(a.rows, 1.0)?, zeros(a.rows)?);
-        let system = System {
-            block: 1,
-            offsets,
-            columns: a.columns,
-            values: a.values,
-            diagonal: None,
-            rhs: None,
-            solution: None,
+        let given = || -> Result<[usize; 6]> {
+            let [nx, ny, nz] = [(nx, "nx"), (ny, "ny"), (nz, "nz")].map(|(n, name)| count(n, name));
+            let [px, py, pz] = [(px, "px"), (py, "py"), (pz, "pz")].map(|(p, name)| count(p, name));
+            Ok([nx?, ny?, nz?, px?, py?, pz?])
         };
-        system.into_matrix(&matrix)?;
-        for (vector, values) in vectors.iter().zip([ones, none]) {
+        let rows = match matrix.resources.ranks() {
+            None => poisson::on_one_rank(&matrix, given()?)?,
+            Some(ranks) => poisson::over_ranks(&matrix, ranks, given())?,
+        };
+        for (vector, values) in vectors.iter().zip([vec_of(rows, 1.0)?, zeros(rows)?]) {
             if let Some(vector) = vector {
                 vector.set(1, &values)?;
             }

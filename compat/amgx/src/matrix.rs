@@ -1,18 +1,24 @@
 //! `AMGX_matrix_handle`: a matrix of square blocks, with the diagonal inside or beside it.
 
 mod diagonal;
+mod maps;
+mod over_ranks;
 mod questions;
 mod upload;
 
+pub use maps::{Maps, map, neighbours};
+pub use over_ranks::{OverRanks, Rows, set as set_over_ranks};
 pub use upload::{Upload, block_size};
 
-use crate::boundary::{Result, call, count, fail, required, write, write_optional};
+use crate::boundary::{Code, Failure, Result, call, count, fail, required, write, write_optional};
+use crate::division::Division;
 use crate::handles::{self, lock};
 use crate::io::System;
 use crate::mode::{Mode, bytes};
 use crate::native;
+use crate::ranks::Ranks;
 use crate::resources::Resources;
-use crate::vector::Vector;
+use crate::vector::{Vector, to_host};
 use diagonal::Merge;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -23,6 +29,8 @@ pub struct Matrix {
     pub resources: Arc<Resources>,
     pub mode: Mode,
     state: Mutex<Option<Arc<Uploaded>>>,
+    /// Those of the next upload with local columns.
+    pub maps: Mutex<Option<Arc<Maps>>>,
 }
 
 /// What was uploaded.
@@ -36,6 +44,8 @@ pub struct Uploaded {
     pub block: usize,
     /// Where the caller's blocks are, if the diagonal was given by itself.
     merge: Option<Merge>,
+    /// Of a matrix over ranks, of which the numbers above are those of this rank.
+    pub over: Option<OverRanks>,
 }
 
 impl Uploaded {
@@ -68,8 +78,16 @@ impl Uploaded {
         })
     }
 
+    /// The ranks that have rows of it, if there are several.
+    pub fn ranks(&self) -> Option<&Ranks> {
+        self.over.as_ref().map(|over| &*over.ranks)
+    }
+
     /// Offsets and columns of blocks, and values, on the host, the diagonal among them.
     pub fn arrays(&self) -> Result<(Vec<i32>, Vec<i32>, Vec<f64>)> {
+        if let Some(over) = &self.over {
+            return over.arrays();
+        }
         arrays(&self.native, self.rows, self.stored(), self.block)
     }
 }
@@ -118,7 +136,13 @@ pub unsafe extern "C" fn AMGX_matrix_create(mtx: *mut *mut c_void, rsc: *mut c_v
         let (resources, mode) = (handles::get::<Resources>(rsc, "rsc")?, Mode::new(mode)?);
         resources.context(mode)?;
         // SAFETY: not null, and valid for a write as the header asks.
-        unsafe { write(mtx, "mtx", handles::insert(Matrix { resources, mode, state: Mutex::default() })) }
+        unsafe {
+            write(
+                mtx,
+                "mtx",
+                handles::insert(Matrix { resources, mode, state: Mutex::default(), maps: Mutex::default() }),
+            )
+        }
     })
 }
 
@@ -143,19 +167,45 @@ pub unsafe extern "C" fn AMGX_matrix_upload_all(
 ) -> c_int {
     call(|| {
         let matrix = handles::get::<Matrix>(mtx, "mtx")?;
-        let upload = Upload {
-            rows: count(n, "n")?,
-            entries: count(nnz, "nnz")?,
-            block: block_size(block_dimx, block_dimy)?,
-            offsets: row_ptrs,
-            columns: col_indices.cast(),
-            wide_columns: false,
-            values: data,
-            diagonal: diag_data,
+        let upload = || {
+            Ok(Upload {
+                rows: count(n, "n")?,
+                entries: count(nnz, "nnz")?,
+                block: block_size(block_dimx, block_dimy)?,
+                offsets: row_ptrs,
+                columns: col_indices.cast(),
+                wide_columns: false,
+                values: data,
+                diagonal: diag_data,
+            })
         };
+        let maps = lock(&matrix.maps).clone();
         // SAFETY: arrays of these lengths in either memory, as the header asks.
-        unsafe { upload.into_matrix(&matrix) }
+        unsafe {
+            match (matrix.resources.ranks(), maps) {
+                (Some(ranks), Some(maps)) => upload_with_maps(&matrix, ranks, &maps, upload()),
+                _ => upload()?.into_matrix(&matrix),
+            }
+        }
     })
+}
+
+/// Collective: rows with local columns, whose numbers the maps give.
+///
+/// # Safety
+/// Arrays of the lengths that the numbers say, in either memory.
+unsafe fn upload_with_maps(matrix: &Matrix, ranks: &Arc<Ranks>, maps: &Maps, upload: Result<Upload>) -> Result<()> {
+    let upload = ranks.agree(upload)?;
+    let (counts, _) = ranks.gather(&[upload.rows as u64])?;
+    let counts: Vec<usize> = counts.into_iter().map(|count| count as usize).collect();
+    let division = Division::by_counts(&counts, None).map_err(|message| Failure { code: Code::BadParameters, message });
+    let division = ranks.agree(division)?;
+    let first = division.starts[ranks.rank];
+    let halo = maps.numbers(ranks, first, upload.rows)?;
+    let context = ranks.agree(matrix.resources.context(matrix.mode))?;
+    // SAFETY: by this function's contract.
+    let rows = unsafe { Rows::fetch(&upload, context.state(), matrix.mode.matrix) };
+    set_over_ranks(matrix, ranks, division, rows.and_then(|rows| rows.numbered_with(&halo, first)))
 }
 
 /// Replaces the values; see the header.
@@ -175,6 +225,10 @@ pub unsafe extern "C" fn AMGX_matrix_replace_coefficients(
             return fail!(BadParameters, "n is {n} and nnz {nnz}; the matrix has {rows} rows and {entries} blocks");
         }
         let (format, size) = (matrix.mode.matrix, own.block * own.block);
+        if let Some(over) = &own.over {
+            // SAFETY: arrays of these lengths in either memory, as the header asks.
+            return unsafe { over.replace(&own.native, format, data, diag_data) };
+        }
         let Some(merge) = &own.merge else {
             if !diag_data.is_null() {
                 return fail!(
@@ -259,6 +313,11 @@ pub unsafe extern "C" fn AMGX_matrix_download_all(
             required(data, "data")?;
         }
         let format = matrix.mode.matrix;
+        if let Some(over) = &own.over {
+            let state = own.native.context.state();
+            // SAFETY: arrays of the lengths of the matrix in either memory, as the header asks.
+            return unsafe { over.download(state, format, (row_ptrs, col_indices), (data, diag_data)) };
+        }
         let Some(merge) = &own.merge else {
             // SAFETY: arrays of the lengths of the matrix in either memory, as the header asks.
             unsafe {
@@ -293,6 +352,9 @@ pub unsafe extern "C" fn AMGX_matrix_vector_multiply(mtx: *mut c_void, x: *mut c
     call(|| {
         let matrix = handles::get::<Matrix>(mtx, "mtx")?;
         let (x, y) = (handles::get::<Vector>(x, "x")?, handles::get::<Vector>(y, "y")?);
+        if let Some(over) = &matrix.uploaded("mtx")?.over {
+            return multiply_over_ranks(&matrix, over, &x, &y);
+        }
         matrix.mode.must_be(x.mode, "mtx and x")?;
         matrix.mode.must_be(y.mode, "mtx and y")?;
         if Arc::ptr_eq(&x, &y) {
@@ -313,4 +375,19 @@ pub unsafe extern "C" fn AMGX_matrix_vector_multiply(mtx: *mut c_void, x: *mut c
         let y = y_state.of_length(own.scalar_rows(), "y")?;
         own.native.apply(1.0, x, 0.0, y)
     })
+}
+
+/// Collective: y = A x on the host, which Terrace does not do over ranks.
+fn multiply_over_ranks(matrix: &Matrix, over: &OverRanks, x: &Arc<Vector>, y: &Arc<Vector>) -> Result<()> {
+    let own = matrix.uploaded("mtx")?;
+    let ready = || {
+        matrix.mode.must_be(x.mode, "mtx and x")?;
+        matrix.mode.must_be(y.mode, "mtx and y")?;
+        if Arc::ptr_eq(x, y) {
+            return fail!(BadParameters, "x and y are the same vector; the product needs two");
+        }
+        to_host(x.state().of_length(own.scalar_rows(), "x")?)
+    };
+    let product = over.product(ready())?;
+    y.set(own.block, &product)
 }

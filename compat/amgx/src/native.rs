@@ -1,6 +1,7 @@
 //! Terrace's C ABI with owners: what is made is destroyed, and a status that is an error becomes a failure with its sentence.
 
 use crate::boundary::{Failure, Result, code_of, fail};
+use crate::ranks::Ranks;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -66,6 +67,26 @@ impl Context {
         Ok(Context(context))
     }
 
+    /// Collective: makes it that of one of these ranks.
+    pub fn set_ranks(&self, ranks: &Ranks) -> Result<()> {
+        // SAFETY: a context that lives, and the table of a communicator.
+        check(ranks.with_table(|table| unsafe { terrace_context_set_communicator(self.0, table) }))
+    }
+
+    /// Threads of the host.
+    pub fn threads(&self) -> Result<i32> {
+        let mut threads = 1;
+        // SAFETY: a context that lives, and a place for the result.
+        check(unsafe { terrace_context_get_threads(self.0, &mut threads) })?;
+        Ok(threads)
+    }
+
+    /// Changes the number of threads of the host.
+    pub fn set_threads(&self, threads: i32) -> Result<()> {
+        // SAFETY: a context that lives.
+        check(unsafe { terrace_context_set_threads(self.0, threads) })
+    }
+
     /// For what is no part of the C ABI.
     pub fn state(&self) -> &terrace_context {
         // SAFETY: it lives as long as this owner.
@@ -112,6 +133,40 @@ impl Matrix {
             terrace_matrix_create_bsr(
                 context.0,
                 rows as i64,
+                rows as i64,
+                block as i32,
+                TERRACE_I32,
+                arrays.offsets.cast(),
+                arrays.column_type,
+                arrays.columns,
+                arrays.value_type,
+                arrays.values,
+                0,
+                TERRACE_COPY,
+                &mut matrix,
+            )
+        })?;
+        Ok(Matrix { matrix, context: Arc::clone(context) })
+    }
+
+    /// Collective: a copy of the rows of square blocks that this rank has: of so many in all, from the second number on,
+    /// as many as the third.
+    ///
+    /// # Safety
+    /// As for [`Matrix::new`].
+    pub unsafe fn over_ranks(
+        context: &Arc<Context>,
+        (total, first, rows): (usize, usize, usize),
+        block: usize,
+        arrays: &Arrays,
+    ) -> Result<Matrix> {
+        let mut matrix = null_mut();
+        // SAFETY: by this function's contract.
+        check(unsafe {
+            terrace_matrix_create_bsr_distributed(
+                context.0,
+                total as i64,
+                first as i64,
                 rows as i64,
                 block as i32,
                 TERRACE_I32,

@@ -4,9 +4,11 @@ use crate::boundary::{Failure, Result, call, fail, required, write};
 use crate::config::{Config, Parameters};
 use crate::handles::{self, lock};
 use crate::mode::Mode;
+use crate::mpi;
 use crate::native::Context;
-use crate::ranks;
+use crate::ranks::{Ranks, agree};
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Names the device that the modes beginning with d use, as Terrace spells devices: `host`, `cuda:1`, `hip:0`, `sim`.
@@ -20,12 +22,37 @@ pub struct Resources {
     pub parameters: Parameters,
     host: Mutex<Option<Arc<Context>>>,
     device: Mutex<Option<Arc<Context>>>,
+    /// The ranks of the communicator, if there are several.
+    ranks: Option<Arc<Ranks>>,
+    /// Whether the contexts of host and device know them.
+    joined: [AtomicBool; 2],
 }
 
 impl Resources {
-    fn new(config: &Config, number: c_int) -> Resources {
-        let (host, device) = Default::default();
-        Resources { number, parameters: config.parameters(), host, device }
+    fn new(config: &Config, number: c_int, ranks: Option<Ranks>) -> Resources {
+        let (host, device, joined) = Default::default();
+        Resources { number, parameters: config.parameters(), host, device, ranks: ranks.map(Arc::new), joined }
+    }
+
+    /// The ranks of the communicator, if there are several.
+    pub fn ranks(&self) -> Option<&Arc<Ranks>> {
+        self.ranks.as_ref()
+    }
+
+    /// Whether this rank prints what all of them know.
+    pub fn is_first(&self) -> bool {
+        self.ranks.as_ref().is_none_or(|ranks| ranks.rank == 0)
+    }
+
+    /// Collective: the context of a mode, which knows its ranks.
+    pub fn over_ranks(&self, mode: Mode, ranks: &Ranks) -> Result<Arc<Context>> {
+        let context = ranks.agree(self.context(mode))?;
+        let joined = &self.joined[usize::from(mode.on_device)];
+        if ranks.most([i64::from(!joined.load(Ordering::Relaxed))])? == [1] {
+            context.set_ranks(ranks)?;
+            joined.store(true, Ordering::Relaxed);
+        }
+        Ok(context)
     }
 
     /// The context of a mode.
@@ -35,8 +62,26 @@ impl Resources {
             return Ok(Arc::clone(context));
         }
         let context = Arc::new(if mode.on_device { self.open_device(mode)? } else { Context::new("host")? });
+        self.set_threads(&context, mode)?;
         *place = Some(Arc::clone(&context));
         Ok(context)
+    }
+
+    /// Set-up over ranks calls MPI on the threads of a context.
+    fn set_threads(&self, context: &Context, mode: Mode) -> Result<()> {
+        let Some(ranks) = &self.ranks else { return Ok(()) };
+        let named = if mode.on_device { std::env::var(DEVICE_VARIABLE).unwrap_or_default() } else { String::new() };
+        if !named.starts_with("host:") {
+            return context.set_threads(ranks.threads);
+        }
+        match context.threads()? {
+            threads if threads > 1 && !ranks.may_thread => fail!(
+                NotSupportedTarget,
+                "{DEVICE_VARIABLE} is {named}, and MPI was initialised for one thread; call MPI_Init_thread with \
+                 MPI_THREAD_SERIALIZED"
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn open_device(&self, mode: Mode) -> Result<Context> {
@@ -69,7 +114,7 @@ pub unsafe extern "C" fn AMGX_resources_create_simple(rsc: *mut *mut c_void, cfg
         required(rsc, "rsc")?;
         let config = handles::get::<Config>(cfg, "cfg")?;
         // SAFETY: not null, and valid for a write as the header asks.
-        unsafe { write(rsc, "rsc", handles::insert(Resources::new(&config, 0))) }
+        unsafe { write(rsc, "rsc", handles::insert(Resources::new(&config, 0, None))) }
     })
 }
 
@@ -83,24 +128,25 @@ pub unsafe extern "C" fn AMGX_resources_create(
     devices: *const c_int,
 ) -> c_int {
     call(|| {
-        required(rsc, "rsc")?;
-        let config = handles::get::<Config>(cfg, "cfg")?;
-        if device_num != 1 {
-            return fail!(NotSupportedTarget, "device_num is {device_num}; accepted: 1 device for each rank");
-        }
-        required(devices, "devices")?;
+        let given = || {
+            required(rsc, "rsc")?;
+            let config = handles::get::<Config>(cfg, "cfg")?;
+            if device_num != 1 {
+                return fail!(NotSupportedTarget, "device_num is {device_num}; accepted: 1 device for each rank");
+            }
+            required(devices, "devices")?;
+            // SAFETY: one number, as device_num says.
+            let number = unsafe { *devices };
+            if number < 0 {
+                return fail!(BadParameters, "devices[0] is {number}; accepted: 0 or more");
+            }
+            Ok((config, number))
+        };
         // SAFETY: null or a pointer to a communicator, as the header asks.
-        let ranks = unsafe { ranks::size(comm) };
-        if ranks > 1 {
-            return fail!(NotSupportedTarget, "comm has {ranks} ranks; accepted: 1");
-        }
-        // SAFETY: one number, as device_num says.
-        let number = unsafe { *devices };
-        if number < 0 {
-            return fail!(BadParameters, "devices[0] is {number}; accepted: 0 or more");
-        }
+        let ranks = unsafe { mpi::ranks(comm) }?;
+        let (config, number) = agree(ranks.as_ref(), given())?;
         // SAFETY: not null, and valid for a write as the header asks.
-        unsafe { write(rsc, "rsc", handles::insert(Resources::new(&config, number))) }
+        unsafe { write(rsc, "rsc", handles::insert(Resources::new(&config, number, ranks))) }
     })
 }
 

@@ -3,19 +3,21 @@
 mod residual;
 mod statistics;
 
-use crate::boundary::{Result, call, fail, required, write};
+use crate::boundary::{Failure, Result, call, fail, required, write};
 use crate::config::{Config, Plan};
 use crate::handles::{self, lock};
 use crate::matrix::{Matrix, Uploaded};
 use crate::mode::Mode;
 use crate::native;
 use crate::printing::print;
+use crate::ranks::{Ranks, agree};
 use crate::resources::Resources;
 use crate::vector::Vector;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use terrace::Status;
+use terrace::capi::ContextVector;
 
 /// A solver.
 pub struct Solver {
@@ -52,61 +54,76 @@ impl Solver {
         let plan = Plan::new(&config.parameters(), mode)?;
         let context = resources.context(mode)?;
         let native = native::Solver::new(&context, &plan.options, plan.exactly)?;
-        announce(&plan, &config);
+        announce(&plan, &config, resources.is_first());
         let state = Mutex::new(State { plan, native, matrix: None, last: None });
         Ok(Solver { resources, mode, config, state })
     }
 
-    /// Begins anew with the configuration, if that has changed, set up for the same matrix.
-    fn take_over_config(&self, state: &mut State) -> Result<()> {
-        let plan = Plan::new(&self.config.parameters(), self.mode)?;
-        if plan == state.plan {
+    /// Begins anew with the configuration, if that has changed on any of these ranks, set up for the same matrix unless another
+    /// one follows.
+    fn take_over_config(&self, state: &mut State, ranks: Option<&Ranks>, same_matrix: bool) -> Result<()> {
+        let plan = agree(ranks, Plan::new(&self.config.parameters(), self.mode))?;
+        let mut is_new = plan != state.plan;
+        if let Some(ranks) = ranks {
+            is_new = ranks.most([i64::from(is_new)])? == [1];
+        }
+        if !is_new {
             return Ok(());
         }
-        let context = self.resources.context(self.mode)?;
-        let mut native = native::Solver::new(&context, &plan.options, plan.exactly)?;
-        if let Some(matrix) = &state.matrix {
+        let native = self.resources.context(self.mode);
+        let native = native.and_then(|context| native::Solver::new(&context, &plan.options, plan.exactly));
+        let mut native = agree(ranks, native)?;
+        if let Some(matrix) = state.matrix.as_ref().filter(|_| same_matrix) {
             native.setup(&matrix.native)?;
         }
-        announce(&plan, &self.config);
+        announce(&plan, &self.config, self.resources.is_first());
         (state.native, state.plan, state.last) = (native, plan, None);
         Ok(())
     }
 
     fn setup(&self, matrix: &Matrix, may_update: bool) -> Result<()> {
-        self.mode.must_be(matrix.mode, "slv and mtx")?;
         let uploaded = matrix.uploaded("mtx")?;
+        agree(uploaded.ranks(), self.mode.must_be(matrix.mode, "slv and mtx"))?;
         let mut state = lock(&self.state);
         let state = &mut *state;
-        self.take_over_config(state)?;
-        let start = Instant::now();
         let is_same = state.matrix.as_ref().is_some_and(|own| Arc::ptr_eq(own, &uploaded));
+        // Another matrix is set up below, and may be of other ranks.
+        self.take_over_config(state, uploaded.ranks(), is_same)?;
+        let start = Instant::now();
         if may_update && is_same {
             state.native.update()?;
         } else {
             state.native.setup(&uploaded.native)?;
         }
         (state.matrix, state.last) = (Some(uploaded), None);
-        statistics::after_setup(&state.plan, &state.native, start.elapsed().as_secs_f64());
+        if self.resources.is_first() {
+            statistics::after_setup(&state.plan, &state.native, start.elapsed().as_secs_f64());
+        }
         Ok(())
     }
 
     fn solve(&self, rhs: &Arc<Vector>, sol: &Arc<Vector>, zero_guess: bool) -> Result<()> {
-        self.mode.must_be(rhs.mode, "slv and rhs")?;
-        self.mode.must_be(sol.mode, "slv and sol")?;
-        if Arc::ptr_eq(rhs, sol) {
-            return fail!(BadParameters, "rhs and sol are the same vector; a solve needs two");
-        }
         let mut state = lock(&self.state);
         let state = &mut *state;
-        self.take_over_config(state)?;
-        let Some(matrix) = &state.matrix else {
+        let Some(matrix) = state.matrix.clone() else {
             return fail!(BadParameters, "slv is not set up; call AMGX_solver_setup before a solve");
         };
-        let rows = matrix.scalar_rows();
-        if zero_guess {
-            drop(sol.resize(rows, matrix.block)?);
-        }
+        let (ranks, rows) = (matrix.ranks(), matrix.scalar_rows());
+        let ready = || {
+            self.mode.must_be(rhs.mode, "slv and rhs")?;
+            self.mode.must_be(sol.mode, "slv and sol")?;
+            if Arc::ptr_eq(rhs, sol) {
+                return fail!(BadParameters, "rhs and sol are the same vector; a solve needs two");
+            }
+            if zero_guess {
+                drop(sol.resize(rows, matrix.block)?);
+            }
+            rhs.state().of_length(rows, "rhs")?;
+            sol.state().of_length(rows, "sol")?;
+            Ok(())
+        };
+        agree(ranks, ready())?;
+        self.take_over_config(state, ranks, true)?;
         // Always in the same order, so that no two calls wait for each other.
         let (mut b, mut x);
         if Arc::as_ptr(rhs) < Arc::as_ptr(sol) {
@@ -118,11 +135,14 @@ impl Solver {
         }
         let (b, x) = (b.of_length(rows, "rhs")?, x.of_length(rows, "sol")?);
         let wants_norms = state.plan.store_history || state.plan.print_solve_stats;
-        let scale = if wants_norms { b.norm()? } else { f64::NAN };
+        let scale = if wants_norms { norm(b, ranks)? } else { f64::NAN };
         let start = Instant::now();
         let status = state.native.solve(b, x, zero_guess)?;
         let seconds = start.elapsed().as_secs_f64();
         state.last = Some(Solved { status, scale });
+        if !self.resources.is_first() {
+            return Ok(());
+        }
         statistics::after_solve(&state.plan, &state.native, scale, seconds)
     }
 
@@ -136,8 +156,19 @@ impl Solver {
     }
 }
 
-/// Prints notes and the configuration, where they are wanted.
-fn announce(plan: &Plan, config: &Config) {
+/// Collective over these ranks: the Euclidean norm.
+fn norm(vector: &ContextVector, ranks: Option<&Ranks>) -> Result<f64> {
+    let own = agree(ranks, vector.norm().map_err(Failure::from))?;
+    let Some(ranks) = ranks else { return Ok(own) };
+    let (all, _) = ranks.gather(&[own])?;
+    Ok(all.into_iter().fold(0.0, f64::hypot))
+}
+
+/// Prints notes and the configuration, where they are wanted, on the first rank.
+fn announce(plan: &Plan, config: &Config, is_first: bool) {
+    if !is_first {
+        return;
+    }
     let parameters = config.parameters();
     if parameters.general("verbosity_level") != "0" {
         for note in &plan.notes {

@@ -218,7 +218,7 @@ pub unsafe extern "C" fn AMGX_vector_get_size(vec: *mut c_void, n: *mut c_int, b
     })
 }
 
-/// Tells that a vector belongs to a matrix; with one rank nothing follows from it.
+/// Tells that a vector belongs to a matrix; nothing follows from it, since a rank has the same rows of both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AMGX_vector_bind(vec: *mut c_void, mtx: *mut c_void) -> c_int {
     call(|| {

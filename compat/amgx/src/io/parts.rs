@@ -1,9 +1,11 @@
-//! Systems of files as arrays for the caller, who frees them: this rank's part, which is all of it.
+//! Systems of files as arrays for the caller, who frees them: this rank's part, which on one rank is all of it.
 
+use super::neighbours::local_part;
 use super::system::InFormat;
-use super::{System, check_partition, read};
-use crate::boundary::{Result, call, fail, required, write, write_optional};
+use super::{OfFile, System, read};
+use crate::boundary::{Result, call, count, fail, required, write, write_optional};
 use crate::handles;
+use crate::matrix::Maps;
 use crate::mode::Mode;
 use crate::resources::Resources;
 use std::ffi::{c_char, c_int, c_void};
@@ -62,6 +64,45 @@ impl Owned {
 
     fn release(mut self) -> *mut c_void {
         std::mem::replace(&mut self.0, null_mut())
+    }
+}
+
+/// Maps as arrays of C.
+struct GivenMaps {
+    neighbours: Owned,
+    /// Sizes, and an array of the arrays, for sending and for receiving.
+    sides: [(Owned, Owned, Vec<Owned>); 2],
+}
+
+impl GivenMaps {
+    fn new(maps: &Maps) -> Result<GivenMaps> {
+        let neighbours: Vec<c_int> = maps.neighbours.iter().map(|rank| *rank as c_int).collect();
+        let side = |maps: &[Vec<i32>]| -> Result<(Owned, Owned, Vec<Owned>)> {
+            let sizes: Vec<c_int> = maps.iter().map(|map| map.len() as c_int).collect();
+            let arrays: Vec<Owned> = maps.iter().map(|map| Owned::of(map)).collect::<Result<_>>()?;
+            let pointers: Vec<*mut c_void> = arrays.iter().map(|array| array.0).collect();
+            Ok((Owned::of(&sizes)?, Owned::of(&pointers)?, arrays))
+        };
+        Ok(GivenMaps { neighbours: Owned::of(&neighbours)?, sides: [side(&maps.send)?, side(&maps.receive)?] })
+    }
+
+    /// # Safety
+    /// Places that are null, without neighbours, or valid for a write.
+    unsafe fn give(self, neighbours: *mut *mut c_int, places: [(*mut *mut c_int, *mut *mut *mut c_int); 2]) {
+        let are_there = !self.sides[0].2.is_empty();
+        let kept = |array: Owned| if are_there { array.release() } else { null_mut() };
+        // SAFETY: by this function's contract.
+        unsafe {
+            write_optional(neighbours, kept(self.neighbours).cast());
+            for ((sizes, maps, arrays), (to_sizes, to_maps)) in self.sides.into_iter().zip(places) {
+                // The caller has them by the array of their addresses.
+                for array in arrays {
+                    array.release();
+                }
+                write_optional(to_sizes, kept(sizes).cast());
+                write_optional(to_maps, kept(maps).cast());
+            }
+        }
     }
 }
 
@@ -126,7 +167,7 @@ pub unsafe extern "C" fn AMGX_read_system_global(
     filename: *const c_char,
     _allocated_halo_depth: c_int,
     num_partitions: c_int,
-    _partition_sizes: *const c_int,
+    partition_sizes: *const c_int,
     partition_vector_size: c_int,
     partition_vector: *const c_int,
 ) -> c_int {
@@ -141,9 +182,15 @@ pub unsafe extern "C" fn AMGX_read_system_global(
         check_places(&places)?;
         // SAFETY: null, or as many numbers, and places for the results, as the header asks.
         unsafe {
-            check_partition(num_partitions, partition_vector, partition_vector_size)?;
-            let system = read(filename, resources.parameters.general("rhs_from_a") == "1")?;
-            give(&system, mode, true, &places)
+            let (sizes, len, vector) = (partition_sizes, partition_vector_size, partition_vector);
+            let partition = OfFile { num_partitions, sizes, len, vector };
+            let system = read(filename, resources.parameters.general("rhs_from_a") == "1");
+            let rows = system.as_ref().map(System::rows).map_err(Clone::clone);
+            let division = partition.division(rows, resources.ranks().map(|ranks| &**ranks))?;
+            match resources.ranks() {
+                None => give(&system?, mode, true, &places),
+                Some(ranks) => give(&system?.part(&division, ranks.rank)?, mode, true, &places),
+            }
         }
     })
 }
@@ -172,7 +219,7 @@ pub unsafe extern "C" fn AMGX_read_system_maps_one_ring(
     filename: *const c_char,
     _allocated_halo_depth: c_int,
     num_partitions: c_int,
-    _partition_sizes: *const c_int,
+    partition_sizes: *const c_int,
     partition_vector_size: c_int,
     partition_vector: *const c_int,
 ) -> c_int {
@@ -188,16 +235,28 @@ pub unsafe extern "C" fn AMGX_read_system_maps_one_ring(
         required(num_neighbors, "num_neighbors")?;
         // SAFETY: null, or as many numbers, and places for the results, as the header asks.
         unsafe {
-            check_partition(num_partitions, partition_vector, partition_vector_size)?;
-            let system = read(filename, resources.parameters.general("rhs_from_a") == "1")?;
-            give(&system, mode, false, &places)?;
-            for place in [neighbors, send_sizes, recv_sizes] {
-                write_optional(place, null_mut());
+            let (sizes, len, vector) = (partition_sizes, partition_vector_size, partition_vector);
+            let partition = OfFile { num_partitions, sizes, len, vector };
+            let system = read(filename, resources.parameters.general("rhs_from_a") == "1");
+            let rows = system.as_ref().map(System::rows).map_err(Clone::clone);
+            let division = partition.division(rows, resources.ranks().map(|ranks| &**ranks))?;
+            let (part, maps) = match resources.ranks() {
+                None => (system?, Maps::default()),
+                Some(ranks) => local_part(&system?, &division, ranks.rank)?,
+            };
+            if !maps.neighbours.is_empty() {
+                for (place, name) in [(neighbors, "neighbors"), (send_sizes, "send_sizes"), (recv_sizes, "recv_sizes")]
+                {
+                    required(place, name)?;
+                }
+                for (place, name) in [(send_maps, "send_maps"), (recv_maps, "recv_maps")] {
+                    required(place, name)?;
+                }
             }
-            for place in [send_maps, recv_maps] {
-                write_optional(place, null_mut());
-            }
-            write(num_neighbors, "num_neighbors", 0)
+            let (neighbour_count, maps) = (maps.neighbours.len() as c_int, GivenMaps::new(&maps)?);
+            give(&part, mode, false, &places)?;
+            maps.give(neighbors, [(send_sizes, send_maps), (recv_sizes, recv_maps)]);
+            write(num_neighbors, "num_neighbors", neighbour_count)
         }
     })
 }
@@ -212,19 +271,29 @@ pub unsafe extern "C" fn AMGX_free_system_maps_one_ring(
     rhs: *mut c_void,
     sol: *mut c_void,
     num_neighbors: c_int,
-    _neighbors: *mut c_int,
-    _send_sizes: *mut c_int,
-    _send_maps: *mut *mut c_int,
-    _recv_sizes: *mut c_int,
-    _recv_maps: *mut *mut c_int,
+    neighbors: *mut c_int,
+    send_sizes: *mut c_int,
+    send_maps: *mut *mut c_int,
+    recv_sizes: *mut c_int,
+    recv_maps: *mut *mut c_int,
 ) -> c_int {
     call(|| {
-        if num_neighbors != 0 {
-            return fail!(BadParameters, "num_neighbors is {num_neighbors}; accepted: 0, which the reader gave");
+        let number = count(num_neighbors, "num_neighbors")?;
+        if number > 0 {
+            required(send_maps, "send_maps")?;
+            required(recv_maps, "recv_maps")?;
         }
-        for array in [row_ptrs.cast(), col_indices.cast(), data, diag_data, rhs, sol] {
-            // SAFETY: null, or an array of the reader, as the header asks.
-            unsafe { libc::free(array) };
+        let arrays = [row_ptrs.cast(), col_indices.cast(), data, diag_data, rhs, sol];
+        let of_maps = [neighbors.cast(), send_sizes.cast(), recv_sizes.cast(), send_maps.cast(), recv_maps.cast()];
+        // SAFETY: null, or arrays of the reader, as the header asks. On one rank the reader has given none for maps.
+        unsafe {
+            for i in 0..number {
+                libc::free((*send_maps.add(i)).cast());
+                libc::free((*recv_maps.add(i)).cast());
+            }
+            for array in arrays.into_iter().chain(of_maps.into_iter().filter(|_| number > 0)) {
+                libc::free(array);
+            }
         }
         Ok(())
     })

@@ -1,7 +1,8 @@
 //! A system on the host, between files and objects.
 
 use crate::boundary::{Result, fail};
-use crate::matrix::{Matrix, Upload};
+use crate::division::Division;
+use crate::matrix::{Matrix, Rows, Upload};
 use crate::native::zeros;
 use std::ffi::c_void;
 use terrace::capi::TERRACE_F32;
@@ -82,6 +83,47 @@ impl System {
             self.solution = Some(zeros(rows * block)?);
         }
         Ok(())
+    }
+
+    /// The rows of a rank, in ascending order, with columns of the whole matrix.
+    pub fn part(&self, division: &Division, rank: usize) -> Result<System> {
+        let (block, size) = (self.block, self.block * self.block);
+        let (first, rows) = (division.starts[rank], division.rows(rank));
+        let mut own = zeros::<usize>(rows)?;
+        for row in 0..self.rows() {
+            let number = division.number(row);
+            if (first..first + rows).contains(&number) {
+                own[number - first] = row;
+            }
+        }
+        let range = |row: usize| self.offsets[row] as usize..self.offsets[row + 1] as usize;
+        let mut offsets = zeros::<i32>(rows + 1)?;
+        for (i, row) in own.iter().enumerate() {
+            offsets[i + 1] = offsets[i] + range(*row).len() as i32;
+        }
+        let (mut columns, mut values) = (zeros::<i32>(offsets[rows] as usize)?, zeros(offsets[rows] as usize * size)?);
+        for (i, row) in own.iter().enumerate() {
+            let (from, to) = (range(*row), offsets[i] as usize..offsets[i + 1] as usize);
+            columns[to.clone()].copy_from_slice(&self.columns[from.clone()]);
+            values[to.start * size..to.end * size].copy_from_slice(&self.values[from.start * size..from.end * size]);
+        }
+        let of = |all: &Option<Vec<f64>>, size: usize| -> Result<Option<Vec<f64>>> {
+            let Some(all) = all else { return Ok(None) };
+            let mut part = zeros(rows * size)?;
+            for (to, row) in part.chunks_exact_mut(size).zip(&own) {
+                to.copy_from_slice(&all[row * size..][..size]);
+            }
+            Ok(Some(part))
+        };
+        let diagonal = of(&self.diagonal, size)?;
+        let (rhs, solution) = (of(&self.rhs, block)?, of(&self.solution, block)?);
+        Ok(System { block, offsets, columns, values, diagonal, rhs, solution })
+    }
+
+    /// The rows of a rank, whose columns are those of the whole matrix.
+    pub fn into_rows(self) -> Rows {
+        let System { block, offsets, columns, values, diagonal, .. } = self;
+        Rows { block, offsets, columns, whole: None, values, diagonal }
     }
 
     /// Makes it what a matrix is.

@@ -3,6 +3,7 @@
 use super::{Matrix, arrays};
 use crate::boundary::{call, count, fail, required, write_optional};
 use crate::handles;
+use crate::ranks::agree;
 use std::ffi::{c_int, c_void};
 
 /// Whether pattern and values are symmetric; see the header.
@@ -36,18 +37,23 @@ pub unsafe extern "C" fn AMGX_matrix_check_diag_dominant(mtx: *mut c_void, diag_
     call(|| {
         required(diag_dominant, "diag_dominant")?;
         let own = handles::get::<Matrix>(mtx, "mtx")?.uploaded("mtx")?;
-        let ((offsets, columns, values), block) = (own.arrays()?, own.block);
+        let (arrays, block) = (agree(own.ranks(), own.arrays())?, own.block);
+        let (offsets, columns, values) = arrays;
+        let first = own.over.as_ref().map_or(0, |over| over.first());
         let is_dominant = |row: usize, i: usize| {
             let (mut diagonal, mut others) = (0.0, 0.0);
             for k in offsets[row] as usize..offsets[row + 1] as usize {
                 for (j, value) in values[(k * block + i) * block..][..block].iter().enumerate() {
-                    let is_diagonal = columns[k] as usize == row && i == j;
+                    let is_diagonal = columns[k] as usize == first + row && i == j;
                     *(if is_diagonal { &mut diagonal } else { &mut others }) += value.abs();
                 }
             }
             diagonal >= others
         };
-        let dominant = (0..own.rows).all(|row| (0..block).all(|i| is_dominant(row, i)));
+        let mut dominant = (0..own.rows).all(|row| (0..block).all(|i| is_dominant(row, i)));
+        if let Some(ranks) = own.ranks() {
+            dominant = ranks.most([i64::from(!dominant)])? == [0];
+        }
         // SAFETY: not null, and valid for a write as the header asks.
         unsafe { write_optional(diag_dominant, c_int::from(dominant)) };
         Ok(())

@@ -42,26 +42,36 @@ impl Upload {
     /// # Safety
     /// Arrays of the lengths that the numbers say, in either memory.
     pub unsafe fn into_matrix(self, matrix: &Matrix) -> Result<()> {
-        required(self.offsets, "row_ptrs")?;
-        if self.entries > 0 {
-            required(self.columns, "col_indices")?;
-            required(self.values, "data")?;
-        }
         let context = matrix.resources.context(matrix.mode)?;
-        // SAFETY: by this function's contract; the last offset is read before anything that it bounds.
+        // SAFETY: by this function's contract.
         unsafe {
-            let last = self.offsets.wrapping_add(self.rows).cast();
-            let last = terrace::capi::fetch::<i32>(context.state(), last, 1, "row_ptrs")?[0];
-            if usize::try_from(last) != Ok(self.entries) {
-                return fail!(BadParameters, "row_ptrs[{}] is {last}, and nnz {}", self.rows, self.entries);
-            }
+            self.check(context.state())?;
             let format = matrix.mode.matrix;
             let (native, merge) = match self.diagonal.is_null() {
                 true => (self.plain(&context, format, matrix.mode.on_device)?, None),
                 false => self.merged(&context, format)?,
             };
             let Upload { rows, entries, block, .. } = self;
-            matrix.set(Uploaded { native, rows, entries, block, merge });
+            matrix.set(Uploaded { native, rows, entries, block, merge, over: None });
+        }
+        Ok(())
+    }
+
+    /// Reads the last offset before anything that it bounds.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn check(&self, state: &terrace_context) -> Result<()> {
+        required(self.offsets, "row_ptrs")?;
+        if self.entries > 0 {
+            required(self.columns, "col_indices")?;
+            required(self.values, "data")?;
+        }
+        let last = self.offsets.wrapping_add(self.rows).cast();
+        // SAFETY: by this function's contract.
+        let last = unsafe { terrace::capi::fetch::<i32>(state, last, 1, "row_ptrs") }?[0];
+        if usize::try_from(last) != Ok(self.entries) {
+            return fail!(BadParameters, "row_ptrs[{}] is {last}, and nnz {}", self.rows, self.entries);
         }
         Ok(())
     }
@@ -138,6 +148,31 @@ impl Upload {
             Ok(narrow)
         }
     }
+}
+
+/// Offsets of the caller that ascend, and columns; what 32 bits do not hold is -1. A rank without rows may have null
+/// pointers.
+///
+/// # Safety
+/// Arrays of the lengths that the numbers say, in either memory.
+pub unsafe fn offsets_and_columns(upload: &Upload, state: &terrace_context) -> Result<(Vec<i32>, Vec<i32>)> {
+    if upload.rows == 0 && upload.entries == 0 {
+        return Ok((vec![0], Vec::new()));
+    }
+    // SAFETY: by this function's contract.
+    let (offsets, columns) = unsafe {
+        upload.check(state)?;
+        let offsets = terrace::capi::fetch::<i32>(state, upload.offsets.cast(), upload.rows + 1, "row_ptrs")?;
+        (offsets, upload.narrow_columns(state)?)
+    };
+    if offsets[0] != 0 {
+        return fail!(BadParameters, "row_ptrs[0] is {}; accepted: 0", offsets[0]);
+    }
+    if let Some(row) = offsets.windows(2).position(|pair| pair[1] < pair[0]) {
+        let (start, end) = (offsets[row], offsets[row + 1]);
+        return fail!(BadParameters, "row_ptrs decrease at row {row}: from {start} to {end}");
+    }
+    Ok((offsets, columns))
 }
 
 /// Values of the caller, in double precision.

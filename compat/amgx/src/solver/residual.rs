@@ -5,6 +5,7 @@ use crate::boundary::{Result, call, fail, required};
 use crate::config::Norm;
 use crate::handles::{self, lock};
 use crate::matrix::Matrix;
+use crate::ranks::agree;
 use crate::vector::{Vector, to_host};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -23,19 +24,22 @@ pub unsafe extern "C" fn AMGX_solver_calculate_residual_norm(
         required(norm_vector, "norm_vector")?;
         let (solver, matrix) = (handles::get::<Solver>(solver, "solver")?, handles::get::<Matrix>(mtx, "mtx")?);
         let (rhs, x) = (handles::get::<Vector>(rhs, "rhs")?, handles::get::<Vector>(x, "x")?);
-        for (mode, objects) in [(matrix.mode, "solver and mtx"), (rhs.mode, "solver and rhs"), (x.mode, "solver and x")]
-        {
-            solver.mode.must_be(mode, objects)?;
-        }
+        let own = matrix.uploaded("mtx")?;
+        let objects = [(matrix.mode, "solver and mtx"), (rhs.mode, "solver and rhs"), (x.mode, "solver and x")];
+        let is_one_mode = objects.into_iter().try_for_each(|(mode, objects)| solver.mode.must_be(mode, objects));
+        agree(own.ranks(), is_one_mode)?;
         let (norm, is_scalar) = {
             let state = lock(&solver.state);
             (state.plan.norm, state.plan.scalar_norm)
         };
-        let own = matrix.uploaded("mtx")?;
-        let residual = residual(&own, &rhs, &x)?;
+        let residual = agree(own.ranks(), residual(&own, &rhs, &x))?;
         let components = if is_scalar { 1 } else { own.block };
         for component in 0..components {
-            let norm = norm_of(norm, residual.iter().skip(component).step_by(components));
+            let mut norm_here = norm_of(norm, residual.iter().skip(component).step_by(components));
+            if let Some(ranks) = own.ranks() {
+                norm_here = norm_of(norm, ranks.gather(&[norm_here])?.0.iter());
+            }
+            let norm = norm_here;
             // SAFETY: as many numbers in the format of vectors, as the header asks.
             unsafe {
                 match solver.mode.vector {
@@ -51,6 +55,18 @@ pub unsafe extern "C" fn AMGX_solver_calculate_residual_norm(
 /// b - A x on the host.
 fn residual(own: &crate::matrix::Uploaded, rhs: &Arc<Vector>, x: &Arc<Vector>) -> Result<Vec<f64>> {
     let rows = own.scalar_rows();
+    if let Some(over) = &own.over {
+        let ready = || {
+            if Arc::ptr_eq(rhs, x) {
+                return fail!(BadParameters, "rhs and x are the same vector; a residual needs two");
+            }
+            Ok((to_host(rhs.state().of_length(rows, "rhs")?)?, to_host(x.state().of_length(rows, "x")?)?))
+        };
+        let (mut r, x) = over.ranks.agree(ready())?;
+        let product = over.product(Ok(x))?;
+        r.iter_mut().zip(product).for_each(|(r, product)| *r -= product);
+        return Ok(r);
+    }
     let mut r = {
         let mut state = rhs.state();
         let b = state.of_length(rows, "rhs")?;

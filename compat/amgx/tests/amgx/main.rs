@@ -4,7 +4,11 @@
 mod common;
 
 mod configurations;
+#[path = "../../src/division.rs"]
+#[allow(dead_code)]
+mod division;
 mod programs;
+mod ranks;
 mod surface;
 
 use common::{root, scratch, succeed};

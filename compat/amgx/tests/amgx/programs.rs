@@ -62,11 +62,11 @@ fn the_twin_of_the_bindings() {
     assert!(printed.contains("status 0"), "{printed}");
 }
 
-/// A communicator of two ranks is found by the function that the program itself has.
+/// A communicator of two ranks is found by the function that the program itself has, and what is missing is said.
 #[test]
-fn two_ranks_are_refused() {
+fn several_ranks_need_a_library_for_their_mpi() {
     let printed = run(&program("tests/c/ranks.c"), &[]);
-    assert!(printed.contains("comm has 2 ranks; accepted: 1"), "{printed}");
+    assert!(printed.contains("comm has 2 ranks: several ranks need libterrace_amgx_mpi.so"), "{printed}");
 }
 
 /// An installed tree, with the shared library and with the static one.

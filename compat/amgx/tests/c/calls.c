@@ -402,8 +402,9 @@ static void files(const char *writer) {
     FAILS(BAD, AMGX_write_system(NULL, b, x, path("system")));
     OK(AMGX_write_system_distributed(mtx, b, x, path("system"), 1, 1, NULL, 3, partition));
     OK(AMGX_read_system_distributed(back, b, x, path("system"), 1, 1, NULL, 3, partition));
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET, AMGX_read_system_distributed(back, b, x, path("system"), 1, 2, NULL, 0, NULL));
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET, AMGX_write_system_distributed(mtx, b, x, path("system"), 1, 1, NULL, 3, wrong));
+    OK(AMGX_read_system_distributed(back, b, x, path("system"), 1, 2, NULL, 0, NULL));
+    FAILS(BAD, AMGX_read_system_distributed(back, b, x, path("system"), 1, -1, NULL, 0, NULL));
+    FAILS(BAD, AMGX_write_system_distributed(mtx, b, x, path("system"), 1, 1, NULL, 3, wrong));
 
     OK(AMGX_read_system_maps_one_ring(&n, &nnz, &bx, &by, &rows, &cols, &data, &diag, &rhs, &sol, &neighbours, &sizes,
                                       &sizes, &maps, &sizes, &maps, rsc, mode, path("system"), 1, 1, NULL, 0, NULL));
@@ -416,10 +417,8 @@ static void files(const char *writer) {
                                1, NULL, 0, NULL));
     CHECK(((int64_t *)wide)[4] == 2);
     OK(AMGX_matrix_upload_all_global(back, n, n, nnz, bx, by, rows, wide, data, diag, 1, 1, partition));
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET,
-          AMGX_matrix_upload_all_global(back, n + 1, n, nnz, bx, by, rows, wide, data, diag, 1, 1, NULL));
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET,
-          AMGX_matrix_upload_all_global(back, n, n, nnz, bx, by, rows, wide, data, diag, 1, 1, wrong));
+    FAILS(BAD, AMGX_matrix_upload_all_global(back, n + 1, n, nnz, bx, by, rows, wide, data, diag, 1, 1, NULL));
+    FAILS(BAD, AMGX_matrix_upload_all_global(back, n, n, nnz, bx, by, rows, wide, data, diag, 1, 1, wrong));
     free(rows), free(wide), free(data), free(rhs), free(sol);
     OK(AMGX_matrix_upload_all_global_32(back, 3, 3, 7, 1, 1, offsets, columns, &values, NULL, 1, 1, NULL));
 
@@ -428,8 +427,7 @@ static void files(const char *writer) {
     OK(AMGX_distribution_set_partition_data(dist, AMGX_DIST_PARTITION_OFFSETS, range));
     OK(AMGX_matrix_upload_distributed(back, 3, 3, 7, 1, 1, offsets, global, &values, NULL, dist));
     OK(AMGX_distribution_set_partition_data(dist, AMGX_DIST_PARTITION_OFFSETS, part));
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET,
-          AMGX_matrix_upload_distributed(back, 3, 3, 7, 1, 1, offsets, global, &values, NULL, dist));
+    FAILS(BAD, AMGX_matrix_upload_distributed(back, 3, 3, 7, 1, 1, offsets, global, &values, NULL, dist));
     OK(AMGX_distribution_set_partition_data(dist, AMGX_DIST_PARTITION_VECTOR, partition));
     OK(AMGX_distribution_set_32bit_colindices(dist, 1));
     OK(AMGX_matrix_upload_distributed(back, 3, 3, 7, 1, 1, offsets, columns, &values, NULL, dist));
@@ -442,7 +440,7 @@ static void files(const char *writer) {
     OK(AMGX_matrix_get_size(back, &n, &bx, &by));
     OK(AMGX_vector_get_size(b, &nnz, &bx));
     CHECK(n == 24 && nnz == 24);
-    FAILS(AMGX_RC_NOT_SUPPORTED_TARGET, AMGX_generate_distributed_poisson_7pt(back, b, x, 1, 1, 2, 2, 2, 2, 1, 1));
+    FAILS(BAD, AMGX_generate_distributed_poisson_7pt(back, b, x, 1, 1, 2, 2, 2, 2, 1, 1));
     FAILS(BAD, AMGX_generate_distributed_poisson_7pt(back, b, x, 1, 1, -2, 2, 2, 1, 1, 1));
     /* In any order. */
     OK(AMGX_config_destroy(cfg));
