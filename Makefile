@@ -95,6 +95,7 @@ install-files: ## install what is already built (PROFILE=release or debug)
 compat-amgx: ## build the drop-in library for programs that were written for AmgX
 	@tools/setup.sh run
 	$(CARGO) build --release --locked --package terrace-amgx
+	@MPICC="$(MPICC)" compat/amgx/mpi/build.sh $(ARTIFACTS) || [ $$? -eq 77 ]
 	@echo "libamgxsh.so and libamgxsh.a (install it as libamgx.a) are in $(ARTIFACTS), the headers in compat/amgx/include"
 
 # In folders of their own: an installed AmgX has files of the same names.
@@ -103,6 +104,7 @@ install-amgx: ## install the drop-in library for AmgX that is already built (PRO
 	install -m 755 $(ARTIFACTS)/libamgxsh.so $(INTO)/terrace-amgx/libamgxsh.so
 	install -m 644 $(ARTIFACTS)/libamgxsh.a $(INTO)/terrace-amgx/libamgx.a
 	install -m 644 compat/amgx/include/*.h $(ROOT)/include/terrace-amgx
+	@MPICC="$(MPICC)" compat/amgx/mpi/build.sh $(INTO)/terrace-amgx || [ $$? -eq 77 ]
 
 MPICC ?= mpicc
 PETSC_PACKAGE ?= $(shell pkg-config --exists PETSc && echo PETSc || echo petsc)

@@ -9,7 +9,7 @@ here=$(dirname "$0")
 mpicc=${MPICC:-mpicc}
 
 if ! command -v "$mpicc" >/dev/null 2>&1; then
-    echo "there is no $mpicc (Debian: libopenmpi-dev)"
+    echo "there is no $mpicc (Debian: libopenmpi-dev): without libterrace_amgx_mpi.so libamgxsh.so works on one rank"
     exit 77
 fi
 mkdir -p "$1"

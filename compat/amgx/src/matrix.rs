@@ -4,10 +4,12 @@ mod diagonal;
 mod maps;
 mod over_ranks;
 mod questions;
+mod rows;
 mod upload;
 
 pub use maps::{Maps, map, neighbours};
-pub use over_ranks::{OverRanks, Rows, set as set_over_ranks};
+pub use over_ranks::{OverRanks, set as set_over_ranks};
+pub use rows::Rows;
 pub use upload::{Upload, block_size};
 
 use crate::boundary::{Code, Failure, Result, call, count, fail, required, write, write_optional};
@@ -352,7 +354,9 @@ pub unsafe extern "C" fn AMGX_matrix_vector_multiply(mtx: *mut c_void, x: *mut c
     call(|| {
         let matrix = handles::get::<Matrix>(mtx, "mtx")?;
         let (x, y) = (handles::get::<Vector>(x, "x")?, handles::get::<Vector>(y, "y")?);
-        if let Some(over) = &matrix.uploaded("mtx")?.over {
+        if let Ok(own) = matrix.uploaded("mtx")
+            && let Some(over) = &own.over
+        {
             return multiply_over_ranks(&matrix, over, &x, &y);
         }
         matrix.mode.must_be(x.mode, "mtx and x")?;

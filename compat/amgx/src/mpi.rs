@@ -17,11 +17,15 @@ const FILE: &str = "libterrace_amgx_mpi.so";
 const BUILD: &str = "several ranks need libterrace_amgx_mpi.so beside libamgxsh.so, or named by TERRACE_AMGX_MPI; \
      `make compat-amgx` builds it where there is an MPI compiler (MPICC)";
 
-/// The functions of `libterrace_amgx_mpi.so`.
+type IsOpenMpi = unsafe extern "C" fn() -> i32;
+type Size = unsafe extern "C" fn(*const c_void) -> i32;
+type Open = unsafe extern "C" fn(*const c_void, usize, *mut c_void, *mut i32, *mut i32) -> i32;
+
+/// The functions of `libterrace_amgx_mpi.so`, which its source describes.
 struct Shim {
-    is_open_mpi: unsafe extern "C" fn() -> i32,
-    size: unsafe extern "C" fn(*const c_void) -> i32,
-    open: unsafe extern "C" fn(*const c_void, usize, *mut c_void, *mut i32, *mut i32) -> i32,
+    is_open_mpi: IsOpenMpi,
+    size: Size,
+    open: Open,
 }
 
 /// The ranks of the communicator that `comm` points to; none for one rank, and for a null pointer.
@@ -88,7 +92,13 @@ impl Shim {
             return None;
         }
         // SAFETY: the functions of these names have these types.
-        Some(unsafe { Shim { is_open_mpi: transmute(is_open_mpi), size: transmute(size), open: transmute(open) } })
+        Some(unsafe {
+            Shim {
+                is_open_mpi: transmute::<*mut c_void, IsOpenMpi>(is_open_mpi),
+                size: transmute::<*mut c_void, Size>(size),
+                open: transmute::<*mut c_void, Open>(open),
+            }
+        })
     }
 
     /// # Safety

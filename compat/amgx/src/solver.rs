@@ -82,8 +82,12 @@ impl Solver {
     }
 
     fn setup(&self, matrix: &Matrix, may_update: bool) -> Result<()> {
-        let uploaded = matrix.uploaded("mtx")?;
-        agree(uploaded.ranks(), self.mode.must_be(matrix.mode, "slv and mtx"))?;
+        let modes = self.mode.must_be(matrix.mode, "slv and mtx");
+        let uploaded = match matrix.uploaded("mtx") {
+            Ok(uploaded) => uploaded,
+            Err(failure) => return Err(modes.err().unwrap_or(failure)),
+        };
+        agree(uploaded.ranks(), modes)?;
         let mut state = lock(&self.state);
         let state = &mut *state;
         let is_same = state.matrix.as_ref().is_some_and(|own| Arc::ptr_eq(own, &uploaded));

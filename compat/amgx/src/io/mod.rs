@@ -89,7 +89,7 @@ unsafe fn read_system(
             if let Some(matrix) = matrix {
                 system.into_matrix(&matrix)?;
             }
-            return set_vectors([(rhs, b), (sol, x)], block);
+            return set_vectors([rhs, sol], [b, x], block);
         }
     };
     // SAFETY: by this function's contract.
@@ -100,11 +100,11 @@ unsafe fn read_system(
         let rows = part.into_rows().numbered_by(&division, ranks.rank);
         set_over_ranks(&matrix, ranks, division, rows)?;
     }
-    ranks.agree(set_vectors([(rhs, b), (sol, x)], block))
+    ranks.agree(set_vectors([rhs, sol], [b, x], block))
 }
 
-fn set_vectors(vectors: [(Option<Arc<Vector>>, Option<Vec<f64>>); 2], block: usize) -> Result<()> {
-    for (vector, values) in vectors {
+fn set_vectors([rhs, solution]: [Option<Arc<Vector>>; 2], [b, x]: [Option<Vec<f64>>; 2], block: usize) -> Result<()> {
+    for (vector, values) in [(rhs, b), (solution, x)] {
         if let (Some(vector), Some(values)) = (vector, values) {
             vector.set(block, &values)?;
         }

@@ -1,7 +1,8 @@
-//! Rows of a matrix over ranks. Terrace numbers them by rank; the host keeps them as the caller gave them, for what
-//! Terrace does not do over ranks: products outside of a solver, downloads, files, and a diagonal replaced alone.
+//! A matrix over ranks. The host keeps its rows as the caller gave them, for what Terrace does not do over ranks: products
+//! outside of a solver, downloads, files, and a diagonal that is replaced alone.
 
-use super::upload::{Upload, fetch, offsets_and_columns, store};
+use super::rows::Rows;
+use super::upload::{fetch, store};
 use super::{Matrix, Uploaded};
 use crate::boundary::{Result, fail, required, write};
 use crate::division::Division;
@@ -10,151 +11,9 @@ use crate::io::{InFormat, System};
 use crate::mode::bytes;
 use crate::native::{self, Arrays, zeros};
 use crate::ranks::Ranks;
-use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 use terrace::capi::{TERRACE_F32, TERRACE_I32, terrace_context, terrace_type};
-
-/// The rows of one rank.
-pub struct Rows {
-    /// Rows of a block.
-    pub block: usize,
-    pub offsets: Vec<i32>,
-    /// Columns in the caller's numbering.
-    pub columns: Vec<i32>,
-    /// Columns in the whole matrix, numbered by rank, where these are others.
-    pub whole: Option<Vec<i32>>,
-    pub values: Vec<f64>,
-    /// The diagonal blocks, if they are not among the others.
-    pub diagonal: Option<Vec<f64>>,
-}
-
-/// Rows as Terrace gets them: the diagonal at the end of each, where it was given by itself. Terrace sorts.
-pub struct Stored<'a> {
-    pub offsets: Cow<'a, [i32]>,
-    pub columns: Cow<'a, [i32]>,
-    pub values: Cow<'a, [f64]>,
-}
-
-impl Rows {
-    /// Arrays of the caller.
-    ///
-    /// # Safety
-    /// Arrays of the lengths that the numbers say, in either memory.
-    pub unsafe fn fetch(upload: &Upload, state: &terrace_context, format: terrace_type) -> Result<Rows> {
-        let size = upload.block * upload.block;
-        // SAFETY: by this function's contract.
-        unsafe {
-            let (offsets, columns) = offsets_and_columns(upload, state)?;
-            let values = fetch(state, format, upload.values, upload.entries * size, "data")?;
-            let diagonal = match upload.diagonal.is_null() {
-                true => None,
-                false => Some(fetch(state, format, upload.diagonal, upload.rows * size, "diag_data")?),
-            };
-            Ok(Rows { block: upload.block, offsets, columns, whole: None, values, diagonal })
-        }
-    }
-
-    fn rows(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Numbers columns that are those of the whole matrix in the caller's numbering.
-    pub fn numbered_by(mut self, division: &Division, rank: usize) -> Result<Rows> {
-        let total = division.total();
-        let inside = |column: &i32| usize::try_from(*column).is_ok_and(|column| column < total);
-        if let Some(k) = self.columns.iter().position(|column| !inside(column)) {
-            let row = division.starts[rank] + self.row_of(k);
-            return fail!(
-                BadParameters,
-                "row {row} has column {}; accepted: 0 to {}",
-                self.columns[k],
-                total as i64 - 1
-            );
-        }
-        if division.numbers.is_some() {
-            let mut whole = zeros(self.columns.len())?;
-            for (number, column) in whole.iter_mut().zip(&self.columns) {
-                *number = division.number(*column as usize) as i32;
-            }
-            self.whole = Some(whole);
-        }
-        self.checked(division.starts[rank])
-    }
-
-    /// Numbers columns that are first those of this rank and then those of the halo, with these numbers.
-    pub fn numbered_with(mut self, halo: &[i32], first: usize) -> Result<Rows> {
-        let (rows, mut whole) = (self.rows(), zeros(self.columns.len())?);
-        for (k, (number, column)) in whole.iter_mut().zip(&self.columns).enumerate() {
-            let local = usize::try_from(*column).unwrap_or(usize::MAX);
-            let of_halo = || halo.get(local.wrapping_sub(rows)).copied();
-            *number = match if local < rows { Some((first + local) as i32) } else { of_halo() } {
-                Some(number) => number,
-                None => {
-                    let (row, most) = (self.row_of(k), (rows + halo.len()) as i64 - 1);
-                    return fail!(
-                        BadParameters,
-                        "row {row} of this rank has column {column}; accepted: 0 to {most}, {rows} own ones and {} of the maps",
-                        halo.len()
-                    );
-                }
-            };
-        }
-        self.whole = Some(whole);
-        self.checked(first)
-    }
-
-    /// The row of an entry.
-    fn row_of(&self, entry: usize) -> usize {
-        self.offsets.partition_point(|offset| *offset as usize <= entry) - 1
-    }
-
-    /// Refuses a diagonal that is there twice.
-    fn checked(self, first: usize) -> Result<Rows> {
-        if self.diagonal.is_some() {
-            for row in 0..self.rows() {
-                let range = self.offsets[row] as usize..self.offsets[row + 1] as usize;
-                if self.in_whole()[range].contains(&((first + row) as i32)) {
-                    return fail!(BadParameters, "row {row} has a diagonal entry in col_indices and one in diag_data");
-                }
-            }
-        }
-        Ok(self)
-    }
-
-    /// Columns in the whole matrix.
-    pub fn in_whole(&self) -> &[i32] {
-        self.whole.as_ref().unwrap_or(&self.columns)
-    }
-
-    /// As Terrace gets them, from this number on.
-    pub fn stored(&self, first: usize) -> Result<Stored<'_>> {
-        let Some(diagonal) = &self.diagonal else {
-            return Ok(Stored {
-                offsets: Cow::from(&self.offsets),
-                columns: Cow::from(self.in_whole()),
-                values: Cow::from(&self.values),
-            });
-        };
-        let (rows, size, whole) = (self.rows(), self.block * self.block, self.in_whole());
-        let blocks = whole.len() + rows;
-        if i32::try_from(blocks).is_err() {
-            return fail!(BadParameters, "{blocks} blocks with the diagonal are more than 2147483647");
-        }
-        let (mut offsets, mut columns) = (zeros::<i32>(rows + 1)?, zeros::<i32>(blocks)?);
-        let mut values = zeros::<f64>(blocks * size)?;
-        for row in 0..rows {
-            let (from, to) = (self.offsets[row] as usize..self.offsets[row + 1] as usize, offsets[row] as usize);
-            let end = to + from.len();
-            columns[to..end].copy_from_slice(&whole[from.clone()]);
-            columns[end] = (first + row) as i32;
-            values[to * size..end * size].copy_from_slice(&self.values[from.start * size..from.end * size]);
-            values[end * size..][..size].copy_from_slice(&diagonal[row * size..][..size]);
-            offsets[row + 1] = end as i32 + 1;
-        }
-        Ok(Stored { offsets: Cow::from(offsets), columns: Cow::from(columns), values: Cow::from(values) })
-    }
-}
 
 /// What a matrix over ranks has beside that of Terrace.
 pub struct OverRanks {
@@ -297,8 +156,10 @@ impl OverRanks {
             }
         };
         for row in 0..rows.rows() {
-            for k in rows.offsets[row] as usize..rows.offsets[row + 1] as usize {
-                add(row, whole[k] as usize, &rows.values[k * size..][..size]);
+            let range = rows.offsets[row] as usize..rows.offsets[row + 1] as usize;
+            let values = rows.values[range.start * size..range.end * size].chunks_exact(size);
+            for (column, values) in whole[range].iter().zip(values) {
+                add(row, *column as usize, values);
             }
             if let Some(diagonal) = &rows.diagonal {
                 add(row, self.first() + row, &diagonal[row * size..][..size]);
@@ -357,9 +218,9 @@ impl OverRanks {
         for (row, length) in lengths.iter().enumerate() {
             starts[row + 1] = starts[row] + *length as usize;
         }
-        let (mut offsets, order) = (zeros::<i32>(lengths.len() + 1)?, 0..lengths.len());
+        let mut offsets = zeros::<i32>(lengths.len() + 1)?;
         let (mut sorted, mut numbers) = (zeros::<i32>(columns.len())?, zeros::<f64>(values.len())?);
-        for row in order.clone() {
+        for row in 0..lengths.len() {
             let number = numbering.number(row);
             let (from, to) = (starts[number]..starts[number + 1], offsets[row] as usize);
             offsets[row + 1] = (to + from.len()) as i32;

@@ -24,10 +24,13 @@ pub unsafe extern "C" fn AMGX_solver_calculate_residual_norm(
         required(norm_vector, "norm_vector")?;
         let (solver, matrix) = (handles::get::<Solver>(solver, "solver")?, handles::get::<Matrix>(mtx, "mtx")?);
         let (rhs, x) = (handles::get::<Vector>(rhs, "rhs")?, handles::get::<Vector>(x, "x")?);
-        let own = matrix.uploaded("mtx")?;
         let objects = [(matrix.mode, "solver and mtx"), (rhs.mode, "solver and rhs"), (x.mode, "solver and x")];
-        let is_one_mode = objects.into_iter().try_for_each(|(mode, objects)| solver.mode.must_be(mode, objects));
-        agree(own.ranks(), is_one_mode)?;
+        let modes = objects.into_iter().try_for_each(|(mode, objects)| solver.mode.must_be(mode, objects));
+        let own = match matrix.uploaded("mtx") {
+            Ok(own) => own,
+            Err(failure) => return Err(modes.err().unwrap_or(failure)),
+        };
+        agree(own.ranks(), modes)?;
         let (norm, is_scalar) = {
             let state = lock(&solver.state);
             (state.plan.norm, state.plan.scalar_norm)

@@ -1,5 +1,5 @@
 /*
- * Distributed entry points on the ranks of mpirun: over_ranks MODE FOLDER. Every system is solved, its solution gathered and compared with the
+ * Distributed entry points on the ranks of mpirun: over_ranks MODE FOLDER [MORE OPTIONS]. Every system is solved, its solution gathered and compared with the
  * one that the right-hand side was made of, and its residual computed here. Prints a line for each, which is the same for any number of ranks.
  */
 #include "check.h"
@@ -501,23 +501,24 @@ static void files(const char *folder) {
 }
 
 int main(int argc, char **argv) {
-    int device = 0;
+    char options[1024];
+    int device = 0, provided;
     MPI_Comm comm;
-    CHECK(argc == 3);
-    MPI_Init(&argc, &argv);
+    CHECK(argc == 3 || argc == 4);
+    mode = (AMGX_Mode)atoi(argv[1]);
+    if (AMGX_GET_MODE_VAL(AMGX_MemorySpace, mode) == AMGX_device) MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    else MPI_Init(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    mode = (AMGX_Mode)atoi(argv[1]);
     is_float_matrix = AMGX_GET_MODE_VAL(AMGX_MatPrecision, mode) == AMGX_matFloat;
     is_float_vector = AMGX_GET_MODE_VAL(AMGX_VecPrecision, mode) == AMGX_vecFloat;
     OK(AMGX_initialize());
-    OK(AMGX_config_create(&cfg, is_float_vector ? "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1,"
-                                                  "main:convergence=RELATIVE_INI, main:tolerance=1e-5, main:store_res_history=1,"
-                                                  "main:use_scalar_norm=1, amg:smoother=JACOBI_L1, amg:max_iters=1, rhs_from_a=0"
-                                                : "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1,"
-                                                  "main:convergence=RELATIVE_INI, main:tolerance=1e-10, main:store_res_history=1,"
-                                                  "main:use_scalar_norm=1, amg:smoother=JACOBI_L1, amg:max_iters=1, rhs_from_a=0"));
+    snprintf(options, sizeof options,
+             "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1, main:convergence=RELATIVE_INI, main:tolerance=%s,"
+             "main:store_res_history=1, main:use_scalar_norm=1, amg:max_iters=1, %s",
+             is_float_vector ? "1e-5" : "1e-10", argc == 4 ? argv[3] : "amg:smoother=JACOBI_L1");
+    OK(AMGX_config_create(&cfg, options));
     FAILS(BAD, AMGX_resources_create(&rsc, cfg, &comm, 1, rank == 0 ? NULL : &device));
     OK(AMGX_resources_create(&rsc, cfg, &comm, 1, &device));
     OK(AMGX_matrix_create(&a, rsc, mode));
