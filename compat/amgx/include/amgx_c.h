@@ -133,9 +133,10 @@ AMGX_RC AMGX_write_parameters_description(char *filename, AMGX_GET_PARAMS_DESC_F
 /* --- resources --- */
 
 AMGX_RC AMGX_resources_create_simple(AMGX_resources_handle *rsc, AMGX_config_handle cfg);
-/* comm is NULL or points to an MPI_Comm, and MPI is initialised; device_num is 1, and devices[0] the number of the GPU. Several ranks need
-   libterrace_amgx_mpi.so, which `make compat-amgx` builds for the MPI that is installed. With MPI_Init a rank has one thread; with MPI_Init_thread
-   and MPI_THREAD_SERIALIZED its share of the machine. Collective. Objects end before MPI_Finalize. */
+/* comm is NULL or points to an MPI_Comm, and MPI is initialised; device_num is 1, and devices[0] the number of the
+   GPU. Several ranks need libterrace_amgx_mpi.so, which `make compat-amgx` builds for the MPI that is installed. With
+   MPI_Init a rank has one thread; with MPI_Init_thread and MPI_THREAD_SERIALIZED its share of the machine.
+   Collective. Objects end before MPI_Finalize. */
 AMGX_RC AMGX_resources_create(AMGX_resources_handle *rsc, AMGX_config_handle cfg, void *comm, int device_num,
                               const int *devices);
 AMGX_RC AMGX_resources_destroy(AMGX_resources_handle rsc);
@@ -144,8 +145,9 @@ AMGX_RC AMGX_resources_destroy(AMGX_resources_handle rsc);
 
 AMGX_RC AMGX_matrix_create(AMGX_matrix_handle *mtx, AMGX_resources_handle rsc, AMGX_Mode mode);
 AMGX_RC AMGX_matrix_destroy(AMGX_matrix_handle mtx);
-/* n block rows with nnz square blocks of 1 to 8 rows. With diag_data the diagonal blocks are there, and not among the others. On several ranks: after
-   maps a part of a matrix over ranks, with columns of this rank first and those of the maps after them; without maps a matrix of this rank alone. */
+/* n block rows with nnz square blocks of 1 to 8 rows. With diag_data the diagonal blocks are there, and not among the
+   others. On several ranks: after maps a part of a matrix over ranks, with columns of this rank first and those of
+   the maps after them; without maps a matrix of this rank alone. */
 AMGX_RC AMGX_matrix_upload_all(AMGX_matrix_handle mtx, int n, int nnz, int block_dimx, int block_dimy,
                                const int *row_ptrs, const int *col_indices, const void *data, const void *diag_data);
 /* New values for the same pattern; with a diagonal of its own, either array may be NULL and then stays. Solves use them at once, the hierarchy after
@@ -203,23 +205,28 @@ AMGX_RC AMGX_solver_calculate_residual_norm(AMGX_solver_handle solver, AMGX_matr
 /* Matrix Market with the line %%AMGX, or the binary form. Each handle may be NULL, not all. A right-hand side that is not in the file is ones, or
    A times ones with rhs_from_a=1; a solution that is not in it is zeros. */
 AMGX_RC AMGX_read_system(AMGX_matrix_handle mtx, AMGX_vector_handle rhs, AMGX_vector_handle sol, const char *filename);
-/* In the form that matrix_writer names; rhs and sol may be NULL. A matrix over ranks is gathered, and written by rank 0. */
+/* In the form that matrix_writer names; rhs and sol may be NULL. A matrix over ranks is gathered, and
+   written by rank 0. */
 AMGX_RC AMGX_write_system(const AMGX_matrix_handle mtx, const AMGX_vector_handle rhs, const AMGX_vector_handle sol,
                           const char *filename);
 
-/* --- several ranks: every rank makes these calls, and set-up, solve and residual of what they make, in the same order --- */
+/* --- several ranks --- */
 
-/* What is wrong on one rank, but for a handle, is an error on all; the sentence then begins with the rank. Rows of a rank are numbered by rank and then
-   as the caller numbers them, so that any partition will do; a rank may have no rows. docs/distributed.md says what is not there over ranks. */
+/* Every rank makes these calls, and set-up, solve and residual of what they make, in the same order. What is wrong on
+   one rank, but for a handle, is an error on all; on the others the sentence begins with the rank. Rows are numbered by
+   rank and then as the caller numbers them, so that any partition will do; a rank may have no rows. docs/distributed.md
+   says what is not there over ranks. */
 
 AMGX_RC AMGX_distribution_create(AMGX_distribution_handle *dist, AMGX_config_handle cfg);
 AMGX_RC AMGX_distribution_destroy(AMGX_distribution_handle dist);
-/* The rank of each row of the whole matrix, or the first row of each rank and the number of all rows, as wide as columns. The array must stay until it
-   is replaced or the distribution is destroyed; NULL is none: then rank 0 has the first rows, and so on. */
+/* The rank of each row of the whole matrix, or the first row of each rank and the number of all rows, as wide as
+   columns. The array must stay until it is replaced or the distribution is destroyed; NULL is none: then rank 0 has
+   the first rows, and so on. */
 AMGX_RC AMGX_distribution_set_partition_data(AMGX_distribution_handle dist, AMGX_DIST_PARTITION_INFO info,
                                              const void *partition_data);
 AMGX_RC AMGX_distribution_set_32bit_colindices(AMGX_distribution_handle dist, int use32bit);
-/* Columns have 64 bits, with _32 32 bits, and in the last as the distribution says. A rank gives its rows in ascending order. */
+/* Columns have 64 bits, with _32 32 bits, and in the last as the distribution says. A rank gives its rows in
+   ascending order. */
 AMGX_RC AMGX_matrix_upload_all_global(AMGX_matrix_handle mtx, int n_global, int n, int nnz, int block_dimx,
                                       int block_dimy, const int *row_ptrs, const void *col_indices_global,
                                       const void *data, const void *diag_data, int allocated_halo_depth,
@@ -231,8 +238,8 @@ AMGX_RC AMGX_matrix_upload_all_global_32(AMGX_matrix_handle mtx, int n_global, i
 AMGX_RC AMGX_matrix_upload_distributed(AMGX_matrix_handle mtx, int n_global, int n, int nnz, int block_dimx,
                                        int block_dimy, const int *row_ptrs, const void *col_indices_global,
                                        const void *data, const void *diag_data, AMGX_distribution_handle distribution);
-/* For the next AMGX_matrix_upload_all: the rows that go to each neighbour, and the columns from n on that come from it. Maps of further rings are
-   refused; the library fetches what it needs. */
+/* For the next AMGX_matrix_upload_all: the rows that go to each neighbour, and the columns from n on that come from
+   it. Maps of further rings are refused; the library fetches what it needs. */
 AMGX_RC AMGX_matrix_comm_from_maps(AMGX_matrix_handle mtx, int allocated_halo_depth, int num_import_rings,
                                    int max_num_neighbors, const int *neighbors, const int *send_ptrs,
                                    const int *send_maps, const int *recv_ptrs, const int *recv_maps);
@@ -240,13 +247,13 @@ AMGX_RC AMGX_matrix_comm_from_maps_one_ring(AMGX_matrix_handle mtx, int allocate
                                             const int *neighbors, const int *send_sizes, const int **send_maps,
                                             const int *recv_sizes, const int **recv_maps);
 AMGX_RC AMGX_matrix_set_boundary_separation(AMGX_matrix_handle mtx, int boundary_separation);
-/* The 7-point Laplacian, diagonal 6, of px x py x pz boxes of nx x ny x nz points, one for each rank, with a right-hand side of ones and a solution of
-   zeros; rhs and sol may be NULL. */
+/* The 7-point Laplacian, diagonal 6, of px x py x pz boxes of nx x ny x nz points, one for each rank, with a
+   right-hand side of ones and a solution of zeros; rhs and sol may be NULL. */
 AMGX_RC AMGX_generate_distributed_poisson_7pt(AMGX_matrix_handle mtx, AMGX_vector_handle rhs, AMGX_vector_handle sol,
                                               int allocated_halo_depth, int num_import_rings, int nx, int ny, int nz,
                                               int px, int py, int pz);
-/* The rows that partition_vector gives to this rank; without one, ranges of partition_sizes rows, or even ones. Of several partitions for each rank,
-   consecutive ones are its. Every rank reads the file. */
+/* The rows that partition_vector gives to this rank; without one, ranges of partition_sizes rows, or even ones. Of
+   several partitions for each rank, consecutive ones are its. Every rank reads the file. */
 AMGX_RC AMGX_read_system_distributed(AMGX_matrix_handle mtx, AMGX_vector_handle rhs, AMGX_vector_handle sol,
                                      const char *filename, int allocated_halo_depth, int num_partitions,
                                      const int *partition_sizes, int partition_vector_size,

@@ -3,7 +3,8 @@
 #
 #   compat/amgx/mpi/build.sh FOLDER
 #
-# FOLDER gets the library and is that of libamgxsh.so. MPICC names the compiler (mpicc). Ends with 77 when there is none.
+# FOLDER gets the library and is that of libamgxsh.so. MPICC names the compiler (mpicc). Ends with 77 when there is
+# none.
 set -eu
 here=$(dirname "$0")
 mpicc=${MPICC:-mpicc}

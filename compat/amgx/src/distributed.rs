@@ -1,4 +1,5 @@
-//! `AMGX_distribution_handle`, and the entry points of distributed matrices. On one rank they make a matrix without ranks.
+//! `AMGX_distribution_handle`, and the entry points of distributed matrices. On one rank they make a matrix without
+//! ranks.
 
 mod partition;
 mod poisson;

@@ -1,7 +1,7 @@
 //! What is needed of MPI. The library is not linked with it, and handles and constants differ from one MPI to another:
-//! `libterrace_amgx_mpi.so`, which the MPI compiler makes of `mpi/terrace_amgx_mpi.c`, has the functions. It is found when
-//! a program passes a communicator. Names looked up in the program alone would give the functions, but neither the value
-//! of `MPI_BYTE` nor the size of a request; they are used for the number of ranks where that library is not there.
+//! `libterrace_amgx_mpi.so`, which the MPI compiler makes of `mpi/terrace_amgx_mpi.c`, has the functions. It is found
+//! when a program passes a communicator. Names looked up in the program would give functions, but neither the value of
+//! `MPI_BYTE` nor the size of a request; they are used for the number of ranks where that library is not there.
 
 use crate::boundary::{Result, fail};
 use crate::ranks::Ranks;

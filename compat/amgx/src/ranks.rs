@@ -157,7 +157,8 @@ impl Ranks {
         if code == 0 { Ok(()) } else { failed("wait_all", code) }
     }
 
-    /// Collective: the result where every rank has one, otherwise the failure of this rank, or of the first that failed.
+    /// Collective: the result where every rank has one, otherwise the failure of this rank, or of the first that
+    /// failed.
     pub fn agree<R>(&self, result: Result<R>) -> Result<R> {
         let own = result.as_ref().err().map_or(0, |failure| failure.code as i64);
         if self.most([own])? == [0] {

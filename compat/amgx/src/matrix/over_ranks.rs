@@ -1,5 +1,5 @@
-//! A matrix over ranks. The host keeps its rows as the caller gave them, for what Terrace does not do over ranks: products
-//! outside of a solver, downloads, files, and a diagonal that is replaced alone.
+//! A matrix over ranks. The host keeps its rows as the caller gave them, for what Terrace does not do over ranks:
+//! products outside of a solver, downloads, files, and a diagonal that is replaced alone.
 
 use super::rows::Rows;
 use super::upload::{fetch, store};

@@ -87,7 +87,8 @@ impl Rows {
                     let (row, most) = (self.row_of(k), (rows + halo.len()) as i64 - 1);
                     return fail!(
                         BadParameters,
-                        "row {row} of this rank has column {column}; accepted: 0 to {most}, {rows} own ones and {} of the maps",
+                        "row {row} of this rank has column {column}; accepted: 0 to {most}, {rows} own ones and {} of \
+                         the maps",
                         halo.len()
                     );
                 }

@@ -1,5 +1,5 @@
-//! Several ranks: `mpirun` with the library that the MPI compiler makes. What needs them is left out where there is no mpicc
-//! or mpirun. How rows are divided among ranks needs none.
+//! Several ranks: `mpirun` with the library that the MPI compiler makes. What needs them is left out where there is no
+//! mpicc or mpirun. How rows are divided among ranks needs none.
 
 use crate::common::skip::skipped;
 use crate::division::Division;

@@ -1,6 +1,7 @@
 /*
- * Distributed entry points on the ranks of mpirun: over_ranks MODE FOLDER [MORE OPTIONS]. Every system is solved, its solution gathered and compared with the
- * one that the right-hand side was made of, and its residual computed here. Prints a line for each, which is the same for any number of ranks.
+ * Distributed entry points on the ranks of mpirun: over_ranks MODE FOLDER [MORE OPTIONS]. Every system is solved, its
+ * solution gathered and compared with the one that the right-hand side was made of, and its residual computed here.
+ * Prints a line for each, which is the same for any number of ranks.
  */
 #include "check.h"
 #include <mpi.h>
@@ -19,17 +20,24 @@ static AMGX_matrix_handle a;
 static AMGX_vector_handle b, x;
 static AMGX_solver_handle slv;
 
-/* Row i of the whole matrix: a Laplacian with coefficients that differ. Returns the number of entries, columns descending or ascending. */
+/* Row i of the whole matrix: a Laplacian with coefficients that differ. Returns the number of entries, columns
+   descending or ascending. */
 static int row_of(int i, int descending, int *columns, double *values) {
     const int at[3] = {i % NX, i / NX % NY, i / (NX * NY)}, end[3] = {NX, NY, NZ}, step[3] = {1, NX, NX * NY};
     int n = 0, axis, k;
     double sum = 0.05;
     for (axis = 2; axis >= 0; --axis) {
-        if (at[axis] > 0) columns[n] = i - step[axis], values[n++] = -1.0 - 0.1 * ((i - step[axis]) % 5) - 0.1 * (i % 5);
+        if (at[axis] > 0) {
+            columns[n] = i - step[axis];
+            values[n++] = -1.0 - 0.1 * ((i - step[axis]) % 5) - 0.1 * (i % 5);
+        }
     }
     const int middle = n++;
     for (axis = 0; axis < 3; ++axis) {
-        if (at[axis] + 1 < end[axis]) columns[n] = i + step[axis], values[n++] = -1.0 - 0.1 * ((i + step[axis]) % 5) - 0.1 * (i % 5);
+        if (at[axis] + 1 < end[axis]) {
+            columns[n] = i + step[axis];
+            values[n++] = -1.0 - 0.1 * ((i + step[axis]) % 5) - 0.1 * (i % 5);
+        }
     }
     for (k = 0; k < n; ++k) sum += k == middle ? 0.0 : -values[k];
     columns[middle] = i, values[middle] = sum;
@@ -225,10 +233,12 @@ static void global(void) {
 
     own_of(interleaved);
     make(1, 1, 0, 1.0);
-    OK(AMGX_matrix_upload_all_global_32(a, ROWS, owns, entries, 1, 1, offsets, columns, values(), NULL, 1, 1, interleaved));
+    OK(AMGX_matrix_upload_all_global_32(a, ROWS, owns, entries, 1, 1, offsets, columns, values(), NULL, 1, 1,
+          interleaved));
     solve("interleaved rows", 1, 1.0, 0);
     make(2, 1, 1, 1.0);
-    OK(AMGX_matrix_upload_all_global_32(a, ROWS, owns, entries, 2, 2, offsets, columns, values(), diagonal(), 1, 1, interleaved));
+    OK(AMGX_matrix_upload_all_global_32(a, ROWS, owns, entries, 2, 2, offsets, columns, values(), diagonal(), 1, 1,
+          interleaved));
     solve("blocks with a diagonal apart", 2, 1.0, 0);
     make(2, 1, 1, 2.0);
     OK(AMGX_matrix_replace_coefficients(a, owns, entries, values(), NULL));
@@ -282,20 +292,24 @@ static void distributions(void) {
         /* What does not fit on one rank is an error on all. */
         int bad[ROWS];
         char words[64];
-        FAILS(BAD, AMGX_matrix_upload_distributed(a, ROWS, rank == 1 ? owns - 1 : owns, entries, 2, 2, offsets, columns, values(), NULL, dist));
+        FAILS(BAD, AMGX_matrix_upload_distributed(a, ROWS, rank == 1 ? owns - 1 : owns, entries, 2, 2, offsets,
+              columns, values(), NULL, dist));
         snprintf(words, sizeof words, rank == 1 ? "n is " : "rank 1 of %d: n is ", ranks);
         CHECK(says(BAD, words));
         memcpy(bad, partition, sizeof bad);
         bad[3] = ranks;
-        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 2, 2, offsets, wide, values(), NULL, 1, 1, rank == 0 ? bad : partition));
+        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 2, 2, offsets, wide, values(), NULL, 1, 1,
+              rank == 0 ? bad : partition));
         CHECK(says(BAD, "the partition gives row 3 to "));
         memcpy(bad, partition, sizeof bad);
         if (rank == 1) bad[0] = partition[5], bad[5] = partition[0];
         own_of(bad);
-        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 2, 2, offsets, wide, values(), NULL, 1, 1, bad));
+        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 2, 2, offsets, wide, values(), NULL, 1, 1,
+              bad));
         CHECK(says(BAD, "rank 1 has another partition than rank 0"));
         own_of(partition);
-        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS + rank, owns, entries, 2, 2, offsets, wide, values(), NULL, 1, 1, partition));
+        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS + rank, owns, entries, 2, 2, offsets, wide, values(), NULL,
+              1, 1, partition));
         CHECK(says(BAD, "n_global is "));
         starts[1] += 1;
         OK(AMGX_distribution_set_32bit_colindices(dist, 0));
@@ -304,8 +318,10 @@ static void distributions(void) {
         make(1, 0, 0, 1.0);
         FAILS(BAD, AMGX_matrix_upload_distributed(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), NULL, dist));
         if (rank == 1) wide[0] = (int64_t)1 << 40;
-        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), NULL, 1, 1, NULL));
-        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, rank == 1 ? -1 : entries, 1, 1, offsets, wide, values(), NULL, 1, 1, NULL));
+        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), NULL, 1, 1,
+              NULL));
+        FAILS(BAD, AMGX_matrix_upload_all_global(a, ROWS, owns, rank == 1 ? -1 : entries, 1, 1, offsets, wide,
+              values(), NULL, 1, 1, NULL));
         /* A vector that does not fit. */
         make(1, 0, 0, 1.0);
         OK(AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), NULL, 1, 1, NULL));
@@ -368,8 +384,10 @@ static void maps(void) {
         if (rank == 1) sizes[1][0] -= 1;
         OK(AMGX_matrix_comm_from_maps_one_ring(a, 1, count, neighbours, sizes[0], sends, sizes[1], receives));
         FAILS(BAD, AMGX_matrix_upload_all(a, owns, entries, 1, 1, offsets, columns, values(), NULL));
-        FAILS(BAD, AMGX_matrix_comm_from_maps_one_ring(a, 1, rank == 1 ? -1 : count, neighbours, sizes[0], sends, sizes[1], receives));
-        FAILS(AMGX_RC_NOT_SUPPORTED_TARGET, AMGX_matrix_comm_from_maps(a, 1, 2, count, neighbours, ptrs[0], flat[0], ptrs[1], flat[1]));
+        FAILS(BAD, AMGX_matrix_comm_from_maps_one_ring(a, 1, rank == 1 ? -1 : count, neighbours, sizes[0], sends,
+              sizes[1], receives));
+        FAILS(AMGX_RC_NOT_SUPPORTED_TARGET, AMGX_matrix_comm_from_maps(a, 1, 2, count, neighbours, ptrs[0], flat[0],
+              ptrs[1], flat[1]));
     }
     OK(AMGX_matrix_destroy(a));
     OK(AMGX_matrix_create(&a, rsc, mode));
@@ -429,7 +447,8 @@ static void poisson(void) {
 }
 
 static void files(const char *folder) {
-    int partition[ROWS], sizes[8] = {0}, i, k, n, nnz, bx, by, count, *rows, *neighbours, *send_sizes, *recv_sizes, **send_maps, **recv_maps;
+    int partition[ROWS], sizes[8] = {0}, i, k, n, nnz, bx, by, count, *rows, *neighbours, *send_sizes, *recv_sizes,
+          **send_maps, **recv_maps;
     int *local, cols[8];
     double vals[8];
     void *data, *apart, *rhs, *sol, *global_columns;
@@ -438,7 +457,8 @@ static void files(const char *folder) {
     for (i = 0; i < ROWS; ++i) partition[i] = (i * 7 + i / 3) % ranks, ++sizes[partition[i]];
     own_of(partition);
     make(1, 0, 1, 1.0);
-    OK(AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), diagonal(), 1, 1, partition));
+    OK(AMGX_matrix_upload_all_global(a, ROWS, owns, entries, 1, 1, offsets, wide, values(), diagonal(), 1, 1,
+          partition));
     for (i = 0; i < ROWS; ++i) whole[0][i] = exact(i);
     OK(AMGX_vector_upload(b, owns, 1, part_of(whole[0], 1)));
     OK(AMGX_vector_set_zero(x, owns, 1));
@@ -468,10 +488,12 @@ static void files(const char *folder) {
         sizes[0] -= 1;
         FAILS(BAD, AMGX_read_system_distributed(a, b, x, path, 1, ranks + 1, NULL, 0, NULL));
         FAILS(BAD, AMGX_read_system_distributed(a, b, x, path, 1, ranks, NULL, ROWS - 1, partition));
-        FAILS(AMGX_RC_IO_ERROR, AMGX_read_system_distributed(a, b, x, rank == 1 ? "no/such/file" : path, 1, 0, NULL, 0, NULL));
+        FAILS(AMGX_RC_IO_ERROR, AMGX_read_system_distributed(a, b, x, rank == 1 ? "no/such/file" : path, 1, 0, NULL,
+              0, NULL));
     }
 
-    OK(AMGX_read_system_global(&n, &nnz, &bx, &by, &rows, &global_columns, &data, &apart, &rhs, &sol, rsc, mode, path, 1, ranks, sizes,
+    OK(AMGX_read_system_global(&n, &nnz, &bx, &by, &rows, &global_columns, &data, &apart, &rhs, &sol, rsc, mode, path,
+          1, ranks, sizes,
                                ROWS, partition));
     CHECK(n == owns && bx == 1 && by == 1);
     for (i = 0; i < n; ++i) {
@@ -486,12 +508,15 @@ static void files(const char *folder) {
     free(rows), free(global_columns), free(data), free(apart), free(rhs), free(sol);
     solve("read as arrays", 1, 1.0, 0);
 
-    OK(AMGX_read_system_maps_one_ring(&n, &nnz, &bx, &by, &rows, &local, &data, &apart, &rhs, &sol, &count, &neighbours, &send_sizes, &send_maps,
+    OK(AMGX_read_system_maps_one_ring(&n, &nnz, &bx, &by, &rows, &local, &data, &apart, &rhs, &sol, &count,
+          &neighbours, &send_sizes, &send_maps,
                                       &recv_sizes, &recv_maps, rsc, mode, path, 1, ranks, sizes, ROWS, partition));
     CHECK(ranks == 1 ? count == 0 : count > 0);
-    OK(AMGX_matrix_comm_from_maps_one_ring(a, 1, count, neighbours, send_sizes, (const int **)send_maps, recv_sizes, (const int **)recv_maps));
+    OK(AMGX_matrix_comm_from_maps_one_ring(a, 1, count, neighbours, send_sizes, (const int **)send_maps, recv_sizes,
+          (const int **)recv_maps));
     OK(AMGX_matrix_upload_all(a, n, nnz, bx, by, rows, local, data, apart));
-    OK(AMGX_free_system_maps_one_ring(rows, local, data, apart, rhs, sol, count, neighbours, send_sizes, send_maps, recv_sizes, recv_maps));
+    OK(AMGX_free_system_maps_one_ring(rows, local, data, apart, rhs, sol, count, neighbours, send_sizes, send_maps,
+          recv_sizes, recv_maps));
     solve("read with maps", 1, 1.0, 0);
     /* Its order is that of the partition, which the file gets back. */
     OK(AMGX_write_system_distributed(a, b, NULL, path, 1, ranks, NULL, ROWS, partition));
@@ -506,8 +531,11 @@ int main(int argc, char **argv) {
     MPI_Comm comm;
     CHECK(argc == 3 || argc == 4);
     mode = (AMGX_Mode)atoi(argv[1]);
-    if (AMGX_GET_MODE_VAL(AMGX_MemorySpace, mode) == AMGX_device) MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
-    else MPI_Init(&argc, &argv);
+    if (AMGX_GET_MODE_VAL(AMGX_MemorySpace, mode) == AMGX_device) {
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    } else {
+        MPI_Init(&argc, &argv);
+    }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
@@ -515,8 +543,8 @@ int main(int argc, char **argv) {
     is_float_vector = AMGX_GET_MODE_VAL(AMGX_VecPrecision, mode) == AMGX_vecFloat;
     OK(AMGX_initialize());
     snprintf(options, sizeof options,
-             "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1, main:convergence=RELATIVE_INI, main:tolerance=%s,"
-             "main:store_res_history=1, main:use_scalar_norm=1, amg:max_iters=1, %s",
+             "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1, main:convergence=RELATIVE_INI,"
+             "main:tolerance=%s, main:store_res_history=1, main:use_scalar_norm=1, amg:max_iters=1, %s",
              is_float_vector ? "1e-5" : "1e-10", argc == 4 ? argv[3] : "amg:smoother=JACOBI_L1");
     OK(AMGX_config_create(&cfg, options));
     FAILS(BAD, AMGX_resources_create(&rsc, cfg, &comm, 1, rank == 0 ? NULL : &device));
