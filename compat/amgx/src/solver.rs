@@ -138,7 +138,11 @@ impl Solver {
             b = rhs.state();
         }
         let (b, x) = (b.of_length(rows, "rhs")?, x.of_length(rows, "sol")?);
-        let wants_norms = state.plan.store_history || state.plan.print_solve_stats;
+        let mut wants_norms = state.plan.store_history || state.plan.print_solve_stats;
+        if let Some(ranks) = ranks {
+            // One rank may have a configuration that prints, and the others not.
+            wants_norms = ranks.most([i64::from(wants_norms)])? == [1];
+        }
         let scale = if wants_norms { norm(b, ranks)? } else { f64::NAN };
         let start = Instant::now();
         let status = state.native.solve(b, x, zero_guess)?;

@@ -200,13 +200,20 @@ impl OverRanks {
         let (lengths, _) = ranks.gather(&lengths)?;
         let (columns, _) = ranks.gather(&ranks.agree(columns())?)?;
         let (values, _) = ranks.gather(&rows.values)?;
-        let all = |own: Option<&[f64]>| -> Result<Option<Vec<f64>>> {
+        let all = |own: Option<&[f64]>, name: &str| -> Result<Option<Vec<f64>>> {
             // The ranks without rows go by the others.
             let is_there = ranks.most([i64::from(own.is_some_and(|own| !own.is_empty()))])? == [1];
-            Ok(if is_there { Some(ranks.gather(own.unwrap_or_default())?.0) } else { None })
+            if !is_there {
+                return Ok(None);
+            }
+            ranks.agree(match own {
+                None if rows.rows() > 0 => fail!(BadParameters, "{name} is given on other ranks, and not here"),
+                _ => Ok(()),
+            })?;
+            Ok(Some(ranks.gather(own.unwrap_or_default())?.0))
         };
-        let diagonal = all(rows.diagonal.as_deref())?;
-        let (rhs, solution) = (all(rhs.as_deref())?, all(solution.as_deref())?);
+        let diagonal = all(rows.diagonal.as_deref(), "diag_data")?;
+        let (rhs, solution) = (all(rhs.as_deref(), "rhs")?, all(solution.as_deref(), "sol")?);
         if ranks.rank != 0 {
             return Ok(None);
         }

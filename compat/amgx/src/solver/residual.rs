@@ -37,12 +37,18 @@ pub unsafe extern "C" fn AMGX_solver_calculate_residual_norm(
         };
         let residual = agree(own.ranks(), residual(&own, &rhs, &x))?;
         let components = if is_scalar { 1 } else { own.block };
-        for component in 0..components {
-            let mut norm_here = norm_of(norm, residual.iter().skip(component).step_by(components));
-            if let Some(ranks) = own.ranks() {
-                norm_here = norm_of(norm, ranks.gather(&[norm_here])?.0.iter());
+        let norms = (0..components).map(|first| norm_of(norm, residual.iter().skip(first).step_by(components)));
+        let mut norms: Vec<f64> = norms.collect();
+        if let Some(ranks) = own.ranks() {
+            let (all, starts) = ranks.gather(&norms)?;
+            if all.len() != components * ranks.size || starts[1] != components {
+                return fail!(BadParameters, "use_scalar_norm is not the same on all ranks");
             }
-            let norm = norm_here;
+            for (component, norm_here) in norms.iter_mut().enumerate() {
+                *norm_here = norm_of(norm, all.iter().skip(component).step_by(components));
+            }
+        }
+        for (component, norm) in norms.into_iter().enumerate() {
             // SAFETY: as many numbers in the format of vectors, as the header asks.
             unsafe {
                 match solver.mode.vector {

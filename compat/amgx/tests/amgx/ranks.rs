@@ -68,7 +68,7 @@ fn systems_over_ranks_have_the_solutions_of_one() {
             let output = succeed(mpirun(&program, ranks, &[mode, &scratch.display().to_string()]));
             printed.push(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        assert_eq!(printed[0].lines().count(), 17, "{}", printed[0]);
+        assert_eq!(printed[0].lines().count(), 18, "{}", printed[0]);
         assert_eq!(printed[0], printed[1], "mode {mode}, 2 ranks");
         assert_eq!(printed[0], printed[2], "mode {mode}, 3 ranks");
     }

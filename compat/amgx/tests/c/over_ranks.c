@@ -215,6 +215,13 @@ static void solve(const char *name, int block, double factor, int again) {
     say("%s: sum of the solution %.2f\n", name, sum);
 }
 
+static int prints;
+
+static void count_prints(const char *text, int length) {
+    CHECK(length == (int)strlen(text));
+    ++prints;
+}
+
 static void global(void) {
     int interleaved[ROWS], i, empty, dominant, pattern, same;
     for (i = 0; i < ROWS; ++i) interleaved[i] = (i * 7 + i / 3) % ranks;
@@ -230,6 +237,11 @@ static void global(void) {
     make(1, 0, 0, 4.0);
     OK(AMGX_matrix_replace_coefficients(a, owns, entries, values(), NULL));
     solve("replaced coefficients", 1, 4.0, 1);
+
+    /* One rank alone has changed its configuration. */
+    if (rank == 0) OK(AMGX_config_add_parameters(&cfg, "main:print_solve_stats=1"));
+    solve("printed", 1, 4.0, 1);
+    CHECK(rank == 0 ? prints > 0 : prints == 0);
 
     own_of(interleaved);
     make(1, 1, 0, 1.0);
@@ -464,6 +476,10 @@ static void files(const char *folder) {
     OK(AMGX_vector_set_zero(x, owns, 1));
     OK(AMGX_write_system_distributed(a, b, x, path, 1, ranks, sizes, ROWS, partition));
     OK(AMGX_write_system(a, b, x, path));
+    if (ranks > 1) {
+        FAILS(BAD, AMGX_write_system(a, rank == 1 ? NULL : b, x, path));
+        OK(AMGX_write_system(a, b, x, path));
+    }
 
     /* In ranges, and divided as before: the file is in the order of the whole matrix. */
     OK(AMGX_read_system_distributed(a, b, x, path, 1, 0, NULL, 0, NULL));
@@ -546,6 +562,7 @@ int main(int argc, char **argv) {
              "solver(main)=FGMRES, main:preconditioner(amg)=AMG, main:monitor_residual=1, main:convergence=RELATIVE_INI,"
              "main:tolerance=%s, main:store_res_history=1, main:use_scalar_norm=1, amg:max_iters=1, %s",
              is_float_vector ? "1e-5" : "1e-10", argc == 4 ? argv[3] : "amg:smoother=JACOBI_L1");
+    OK(AMGX_register_print_callback(count_prints));
     OK(AMGX_config_create(&cfg, options));
     FAILS(BAD, AMGX_resources_create(&rsc, cfg, &comm, 1, rank == 0 ? NULL : &device));
     OK(AMGX_resources_create(&rsc, cfg, &comm, 1, &device));
