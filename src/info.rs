@@ -3,9 +3,10 @@
 use crate::context::Context;
 use crate::device_kind::DeviceKind;
 use crate::gpu;
+use crate::host::registers::registers;
 use serde_json::json;
 
-/// Vector instruction sets of this CPU, widest last. The kernels are compiled for the baseline of the architecture.
+/// Vector instruction sets of this CPU, widest last.
 pub fn simd() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -28,7 +29,7 @@ pub fn simd() -> Vec<&'static str> {
     }
 }
 
-/// Version, device and threads of the context, CPU instruction sets, usable devices, and what this build has for GPUs, as one
+/// Version, device and threads of the context, CPU instruction sets and the registers that loops use, usable devices, and what this build has for GPUs, as one
 /// JSON object.
 pub fn to_json(context: &Context) -> String {
     let gpu::Facts { devices: gpus, cuda, hip, sim } = gpu::facts();
@@ -39,6 +40,7 @@ pub fn to_json(context: &Context) -> String {
         "threads": context.threads(),
         "architecture": std::env::consts::ARCH,
         "simd": simd(),
+        "registers": registers().name(),
         "devices": devices,
         "cuda": cuda,
         "hip": hip,

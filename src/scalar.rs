@@ -300,7 +300,16 @@ number!(
     widen_f16,
     narrow_f16
 );
-number!(bf16, BF16, bf16::ZERO, (|v: f64| bf16::from_f32(v as f32)), bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
+number!(
+    bf16,
+    BF16,
+    bf16::ZERO,
+    (|v: f64| narrow_bf16(v as f32)),
+    (|v| f64::from(widen_bf16(v))),
+    f32,
+    widen_bf16,
+    narrow_bf16
+);
 
 /// The same number in f32. Without calls and branches, so that loops over many are done in registers on any processor.
 #[inline(always)]
@@ -328,6 +337,22 @@ fn narrow_f16(value: f32) -> f16 {
     let narrow = if size < 113 << 23 { subnormal } else { normal };
     let narrow = if size >= 143 << 23 { special } else { narrow };
     f16::from_bits(((bits >> 16 & 0x8000) | narrow) as u16)
+}
+
+/// The same number in f32. As [`widen_f16`] for many.
+#[inline(always)]
+fn widen_bf16(value: bf16) -> f32 {
+    f32::from_bits(u32::from(value.to_bits()) << 16)
+}
+
+/// The nearest number in bf16, in the middle the even one. As [`widen_f16`] for many.
+#[inline(always)]
+fn narrow_bf16(value: f32) -> bf16 {
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+    // A carry could make a NaN infinite: it stays one, with its sign.
+    let nan = bits >> 16 | 0x40;
+    bf16::from_bits(if bits & 0x7FFF_FFFF > 0x7F80_0000 { nan } else { nearest } as u16)
 }
 
 /// A vector of either type, to read.
@@ -489,17 +514,18 @@ mod tests {
     }
 
     #[test]
-    fn f16_is_converted_as_the_standard_says() {
+    fn numbers_of_16_bits_are_converted_as_the_crate_half_does() {
+        let same =
+            |found: f32, expected: f32| found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
         for bits in 0..=u16::MAX {
-            let value = f16::from_bits(bits);
-            let (wide, expected) = (widen_f16(value), f16::to_f32(value));
-            assert!(wide.to_bits() == expected.to_bits() || (wide.is_nan() && expected.is_nan()), "{bits:#x}");
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            assert!(same(widen_f16(h), h.to_f32()) && same(widen_bf16(b), b.to_f32()), "{bits:#x}");
         }
-        // Every number of f16, those in the middle between two, and their neighbours.
+        // Every number of 16 bits, those in the middle between two, and their neighbours.
         for bits in (0..=u32::MAX >> 12).flat_map(|high| [high << 12, (high << 12) + 1, (high << 12).wrapping_sub(1)]) {
             let value = f32::from_bits(bits);
-            let (narrow, expected) = (narrow_f16(value), f16::from_f32(value));
-            assert!(narrow.to_bits() == expected.to_bits() || (narrow.is_nan() && expected.is_nan()), "{bits:#x}");
+            assert!(same(narrow_f16(value).to_f32(), f16::from_f32(value).to_f32()), "{bits:#x}");
+            assert!(same(narrow_bf16(value).to_f32(), bf16::from_f32(value).to_f32()), "{bits:#x}");
         }
     }
 

@@ -8,14 +8,16 @@ use crate::bench::median;
 use crate::emit::{bytes, emit, seconds, threads};
 use crate::progress::Progress;
 use clap::Args;
+use half::{bf16, f16};
 use serde_json::json;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
-use terrace::backend::{Backend, Operator};
+use terrace::backend::{Backend, Columns, Operator};
 use terrace::host::Host;
 use terrace::host::operator::Stored;
 use terrace::par;
+use terrace::scalar::Number;
 use terrace::sparse::{CsrView, OffsetStorage, Offsets, SharedCsr, Structure};
 use terrace::{Context, Result, Scalar, gallery};
 
@@ -35,6 +37,11 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     repeat: u32,
 
+    /// Also measure the formats that levels are stored in, with columns of 16 bits or by diagonals where those save bytes, in
+    /// f64, f32, f16 and bf16
+    #[arg(long)]
+    formats: bool,
+
     /// Mebibytes of each of the three arrays of the triad; without it, together at least four times the largest cache
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     triad_mib: Option<u32>,
@@ -45,7 +52,7 @@ const WARM_UPS: u32 = 3;
 
 /// Seconds of all rounds of a product, and what it moves.
 struct Product {
-    name: &'static str,
+    name: String,
     bytes: usize,
     seconds: Vec<f64>,
 }
@@ -67,24 +74,36 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let elements = arguments.triad_mib.map_or(default, |mib| (mib as usize) << 20) / size_of::<f64>();
     let mut triad = Triad::new(&context, &host, elements)?;
     let mut triads = Vec::new();
-    let mut f64_product = Measured::new("f64", &host, double)?;
-    let mut f32_product = Measured::new("f32", &host, single)?;
+    let bytes = product_bytes(&double.view());
+    let mut products: Vec<Box<dyn Measure>> = vec![
+        measured::<f64, f64>("f64", Some(bytes), &host, &double, Columns::Shared)?,
+        measured::<f32, f32>("f32", Some(product_bytes(&single.view())), &host, &single, Columns::Shared)?,
+    ];
+    if arguments.formats {
+        products.push(measured::<f16, f32>("f16", None, &host, &double, Columns::Shared)?);
+        products.push(measured::<bf16, f32>("bf16", None, &host, &double, Columns::Shared)?);
+        products.push(measured::<f64, f64>("f64", None, &host, &double, Columns::Compact)?);
+        products.push(measured::<f32, f32>("f32", None, &host, &double, Columns::Compact)?);
+        products.push(measured::<f16, f32>("f16", None, &host, &double, Columns::Compact)?);
+        products.push(measured::<bf16, f32>("bf16", None, &host, &double, Columns::Compact)?);
+    }
     progress.spin("measuring", || {
-        // Alternating, so that a slow moment of the machine affects all three.
+        // Alternating, so that a slow moment of the machine affects all.
         for round in 0..WARM_UPS + arguments.repeat {
-            let times = (triad.run(), f64_product.run()?, f32_product.run()?);
+            let time = triad.run();
             if round >= WARM_UPS {
-                triads.push(times.0);
-                f64_product.product.seconds.push(times.1);
-                f32_product.product.seconds.push(times.2);
+                triads.push(time);
+            }
+            for product in &mut products {
+                product.run(round >= WARM_UPS)?;
             }
         }
         Ok(())
     })?;
 
     let bandwidth = (3 * elements * size_of::<f64>()) as f64 / median(triads.clone());
-    let products = [f64_product.product, f32_product.product];
-    let view = f64_product.matrix.view();
+    let products: Vec<Product> = products.into_iter().map(|product| product.finish()).collect();
+    let view = double.view();
     emit(&table(arguments, &context, &view, (bandwidth, elements, &triads), cache, &products))?;
     let line = json!({
         "bench": "spmv", "version": env!("CARGO_PKG_VERSION"), "problem": arguments.problem, "threads": context.threads(),
@@ -128,11 +147,11 @@ fn table(
         bytes(elements * size_of::<f64>())
     );
     let _ =
-        writeln!(out, "{:<8} {:>10} {:>10} {:>10} {:>8} {:>8}", "product", "bytes", "median", "best", "GB/s", "share");
+        writeln!(out, "{:<14} {:>10} {:>10} {:>10} {:>8} {:>8}", "product", "bytes", "median", "best", "GB/s", "share");
     let triad = 3 * elements * size_of::<f64>();
     let _ = writeln!(
         out,
-        "{:<8} {:>10} {:>10} {:>10} {:>8.2} {:>8}",
+        "{:<14} {:>10} {:>10} {:>10} {:>8.2} {:>8}",
         "triad",
         bytes(triad),
         seconds(triad as f64 / bandwidth),
@@ -144,7 +163,7 @@ fn table(
         let time = median(product.seconds.clone());
         let _ = writeln!(
             out,
-            "{:<8} {:>10} {:>10} {:>10} {:>8.2} {:>6.0} %",
+            "{:<14} {:>10} {:>10} {:>10} {:>8.2} {:>6.0} %",
             product.name,
             bytes(product.bytes),
             seconds(time),
@@ -189,33 +208,66 @@ fn product_bytes<T: Scalar>(a: &CsrView<'_, T>) -> usize {
     a.entries() * size_of::<T>() + a.nnz() * 4 + a.rows * 4 + vectors * size_of::<T>()
 }
 
-/// A matrix with its vectors.
-struct Measured<T: Scalar> {
-    matrix: SharedCsr<T>,
-    operator: Stored<T>,
-    x: <Host as Backend>::Buffer<T>,
-    y: <Host as Backend>::Buffer<T>,
+/// A matrix with its vectors, of any formats.
+trait Measure {
+    /// One product on the context's threads, whose time may count.
+    fn run(&mut self, counts: bool) -> Result<()>;
+    /// What was measured.
+    fn finish(self: Box<Self>) -> Product;
+}
+
+struct Measured<S, V: Scalar> {
+    operator: Stored<S>,
+    x: <Host as Backend>::Buffer<V>,
+    y: <Host as Backend>::Buffer<V>,
     product: Product,
 }
 
-impl<T: Scalar> Measured<T> {
-    fn new(name: &'static str, host: &Host, matrix: SharedCsr<T>) -> Result<Measured<T>> {
-        let a = matrix.view();
-        let mut x = host.zeros(a.scalar_cols())?;
-        for (x, random) in x.iter_mut().zip(gallery::random_vector(a.scalar_cols())?) {
-            *x = T::from_f64(random);
+/// The matrix in storage format S, for vectors of V. Without `bytes` the product is named by its format, too, and moves what is stored
+/// and the vectors once.
+fn measured<S: Number, V: Scalar>(
+    name: &str,
+    bytes: Option<usize>,
+    host: &Host,
+    matrix: &SharedCsr<impl Number>,
+    columns: Columns,
+) -> Result<Box<dyn Measure>> {
+    let a = matrix.view();
+    let mut x = host.zeros(a.scalar_cols())?;
+    for (x, random) in x.iter_mut().zip(gallery::random_vector(a.scalar_cols())?) {
+        *x = V::from_f64(random);
+    }
+    let y = host.zeros(a.scalar_rows())?;
+    let stored = Stored::with_columns(host, matrix.cast::<S>()?, columns)?;
+    let operator: &dyn Operator<Host, V> = &stored;
+    let (name, bytes) = match bytes {
+        Some(bytes) => (name.to_string(), bytes),
+        None => {
+            // Arrays of the caller are not the operator's.
+            let stored = match columns {
+                Columns::Shared => a.entries() * size_of::<S>() + a.nnz() * 4 + a.rows * 4,
+                Columns::Compact => operator.bytes(),
+            };
+            let vectors = (a.scalar_rows() + a.scalar_cols()) * size_of::<V>();
+            (format!("{name} {}", operator.format()), stored + vectors)
         }
-        let y = host.zeros(a.scalar_rows())?;
-        let product = Product { name, bytes: product_bytes(&a), seconds: Vec::new() };
-        let operator = Stored::new(host, matrix.clone());
-        Ok(Measured { matrix, operator, x, y, product })
+    };
+    let product = Product { name, bytes, seconds: Vec::new() };
+    Ok(Box::new(Measured { operator: stored, x, y, product }))
+}
+
+impl<S: Number, V: Scalar> Measure for Measured<S, V> {
+    fn run(&mut self, counts: bool) -> Result<()> {
+        let start = Instant::now();
+        self.operator.apply(V::ONE, &self.x[..], V::ZERO, &mut self.y[..])?;
+        if counts {
+            self.product.seconds.push(start.elapsed().as_secs_f64());
+        }
+        Ok(())
     }
 
-    /// Seconds of one product on the context's threads.
-    fn run(&mut self) -> Result<f64> {
-        let start = Instant::now();
-        self.operator.apply(T::ONE, &self.x[..], T::ZERO, &mut self.y[..])?;
-        Ok(start.elapsed().as_secs_f64())
+    fn finish(self: Box<Self>) -> Product {
+        self.product
     }
 }
 

@@ -1,11 +1,13 @@
 //! SpMV with square blocks, many block rows at a time: one lane of a register for each block row.
 //!
 //! A row of a block is multiplied from its first column to its last, and the blocks of a row are added from first to
-//! last. Processors with AVX-512 do this in registers; portable code adds in the same order, so that both give the
-//! same bits.
+//! last. Processors with AVX-512 do this in registers; portable code, which is compiled for AVX2, too, adds in the same
+//! order, so that all give the same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
+use super::prefetch::{AHEAD, prefetch};
+use super::registers::{Call, with_avx2};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::BLOCK_ROWS;
 
@@ -27,7 +29,10 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    portable_diagonals(n, distances, values, first, x, sums);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_diagonals(n, distances, values, first, x, sums),
+    ));
 }
 
 /// The products of a block diagonal `d`, with blocks of `n` rows, and x.
@@ -40,9 +45,13 @@ pub fn block_diagonal_products<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S
             return;
         }
     }
-    portable_block_diagonal(n, d, x, sums);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_block_diagonal(n, d, x, sums),
+    ));
 }
 
+#[inline(always)]
 fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     n: usize,
     distances: &[i32],
@@ -51,19 +60,89 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     x: &[X],
     sums: &mut [Y],
 ) {
-    sums.fill(Y::ZERO);
-    for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * BLOCK_ROWS)) {
-        for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
-            // A block row has no block outside of x.
-            let x = (first + lane).checked_add_signed(*distance as isize).and_then(|j| x.get(j * n..j * n + n));
-            let Some(x) = x else { continue };
-            for (sum, values) in sums.iter_mut().zip(values.chunks_exact(n * BLOCK_ROWS)) {
-                *sum += row(values[lane..].iter().step_by(BLOCK_ROWS), x);
+    match n {
+        2 => diagonals_of::<2, S, X, Y>(distances, values, first, x, sums),
+        3 => diagonals_of::<3, S, X, Y>(distances, values, first, x, sums),
+        6 => diagonals_of::<6, S, X, Y>(distances, values, first, x, sums),
+        _ => {
+            sums.fill(Y::ZERO);
+            for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * BLOCK_ROWS)) {
+                for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
+                    // A block row has no block outside of x.
+                    let Some(x) = block_of(x, n, first + lane, *distance) else { continue };
+                    for (sum, values) in sums.iter_mut().zip(values.chunks_exact(n * BLOCK_ROWS)) {
+                        *sum += row(values[lane..].iter().step_by(BLOCK_ROWS), x);
+                    }
+                }
             }
         }
     }
 }
 
+/// The unknowns that the block of a block row on a diagonal is multiplied with, if they are inside of x.
+#[inline(always)]
+fn block_of<X>(x: &[X], n: usize, block_row: usize, distance: i32) -> Option<&[X]> {
+    block_row.checked_add_signed(distance as isize).and_then(|j| x.get(j * n..j * n + n))
+}
+
+/// Products by diagonals of blocks with N rows. A register has the same unknown of all block rows.
+#[inline(always)]
+fn diagonals_of<const N: usize, S: Number, X: Number, Y: Scalar>(
+    distances: &[i32],
+    values: &[S],
+    first: usize,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    let mut totals = [[Y::ZERO; BLOCK_ROWS]; N];
+    for (distance, values) in distances.iter().zip(values.chunks_exact(N * N * BLOCK_ROWS)) {
+        let begin = first as i64 + i64::from(*distance);
+        let inside = usize::try_from(begin).ok().and_then(|begin| x.get(begin * N..(begin + BLOCK_ROWS) * N));
+        match inside {
+            Some(x) => add_blocks(values, x, &mut totals),
+            None => {
+                // Zeros for what is outside of x, where values are zero, too.
+                let mut some = [[X::ZERO; N]; BLOCK_ROWS];
+                for (lane, some) in some.iter_mut().enumerate() {
+                    if let Some(x) = block_of(x, N, first + lane, *distance) {
+                        some.copy_from_slice(x);
+                    }
+                }
+                add_blocks(values, some.as_flattened(), &mut totals);
+            }
+        }
+    }
+    for (lane, sums) in sums.chunks_exact_mut(N).enumerate() {
+        for (sum, total) in sums.iter_mut().zip(&totals) {
+            *sum = total[lane];
+        }
+    }
+}
+
+#[inline(always)]
+fn add_blocks<const N: usize, S: Number, X: Number, Y: Scalar>(all: &[S], x: &[X], totals: &mut [[Y; BLOCK_ROWS]; N]) {
+    let x = &x[..BLOCK_ROWS * N];
+    let mut lanes = [[Y::ZERO; BLOCK_ROWS]; N];
+    for (c, lanes) in lanes.iter_mut().enumerate() {
+        for (k, lane) in lanes.iter_mut().enumerate() {
+            *lane = x[k * N + c].cast();
+        }
+    }
+    for (r, (total, values)) in totals.iter_mut().zip(all.as_chunks::<BLOCK_ROWS>().0.as_chunks::<N>().0).enumerate() {
+        for c in 0..N {
+            prefetch(all, (r * N + c) * BLOCK_ROWS + AHEAD);
+        }
+        for k in 0..BLOCK_ROWS {
+            let mut terms = values[0][k].cast::<Y>() * lanes[0][k];
+            for c in 1..N {
+                terms += values[c][k].cast::<Y>() * lanes[c][k];
+            }
+            total[k] += terms;
+        }
+    }
+}
+
+#[inline(always)]
 fn portable_block_diagonal<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S], x: &[X], sums: &mut [Y]) {
     for ((d, x), sums) in d.chunks_exact(n * n).zip(x.chunks_exact(n)).zip(sums.chunks_exact_mut(n)) {
         for (sum, d) in sums.iter_mut().zip(d.chunks_exact(n)) {
@@ -104,6 +183,11 @@ mod tests {
             diagonal_products(n, &distances, &values, first, &x, &mut fast);
             portable_diagonals(n, &distances, &values, first, &x, &mut slow);
             assert_eq!(fast, slow, "blocks of {n}");
+            with_avx2(Call(
+                #[inline(always)]
+                || portable_diagonals(n, &distances, &values, first, &x, &mut fast),
+            ));
+            assert_eq!(fast, slow, "blocks of {n}, AVX2");
             for (k, sum) in slow.iter().enumerate() {
                 let (lane, r) = (k / n, k % n);
                 let mut terms = Vec::new();

@@ -40,6 +40,7 @@ pub mod operator;
 pub mod pairwise;
 pub mod pmis;
 mod prefetch;
+pub mod registers;
 pub mod reorder;
 pub mod rounding_loss;
 pub mod rows;

@@ -5,8 +5,9 @@
 //! registers, so that both give the same bits.
 
 use super::dense::Dense;
-use super::multivector_rows::{BlockRows, Call, DenseRows, DiagonalRows, ScalarRows, multiply, with_features};
+use super::multivector_rows::{BlockRows, DenseRows, DiagonalRows, ScalarRows, multiply};
 use super::operator::Stored;
+use super::registers::{Call, with_widest};
 use super::simd::{MAX_BLOCK, Rows};
 use super::spmv::{Epilogue, View, locate_rows};
 use crate::backend::{MAX_VECTORS, Operator};
@@ -47,7 +48,7 @@ impl Products<'_> {
             let group = first..(first + self.group).min(results.end);
             let sums = &mut sums[..group.len()];
             (self.multiply)(first, W::slice_mut(sums));
-            with_features(Call(
+            with_widest(Call(
                 #[inline(always)]
                 || store(group.clone(), sums),
             ));

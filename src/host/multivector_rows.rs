@@ -1,7 +1,6 @@
 //! Rows of matrices times multivectors: loops whose vectors stay in registers, compiled once more for wider ones.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::avx512;
+use super::registers::{Work, with_widest};
 use super::simd::Rows;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{BLOCK_ROWS, Block, Column};
@@ -22,45 +21,7 @@ pub(super) fn multiply<W: Scalar>(k: usize, kernel: impl Kernel<W>, x: &[W], sum
 }
 
 fn with_registers<const K: usize, W: Scalar>(kernel: &impl Kernel<W>, x: &[W], sums: &mut [W]) {
-    with_features(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
-}
-
-/// Runs a loop with the widest registers.
-pub(super) fn with_features(work: impl Work) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_present() {
-        return avx512::run(work);
-    }
-    work.run();
-}
-
-/// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would lead to code without them.
-pub(super) fn widely<R>(mut work: impl FnMut() -> R) -> R {
-    let mut result = None;
-    with_features(Call(
-        #[inline(always)]
-        || result = Some(work()),
-    ));
-    match result {
-        Some(result) => result,
-        None => unreachable!("the work was done"),
-    }
-}
-
-/// A function, which is to be inlined always. A closure that can be called several times must not be called as one for a single time, which is a
-/// function of its own that is not inlined.
-pub(super) struct Call<F>(pub F);
-
-impl<F: FnMut()> Work for Call<F> {
-    #[inline(always)]
-    fn run(mut self) {
-        (self.0)();
-    }
-}
-
-/// A loop that is compiled once more for wider registers. Its `run` is always inlined.
-pub(super) trait Work {
-    fn run(self);
+    with_widest(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
 }
 
 /// A kernel with its arguments.

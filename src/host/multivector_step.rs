@@ -2,7 +2,7 @@
 
 use super::Host;
 use super::multivector::Products;
-use super::multivector_rows::widely;
+use super::registers::widely;
 use super::simd::MAX_BLOCK;
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Recurrence};
 use crate::error::Result;

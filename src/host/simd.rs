@@ -2,12 +2,13 @@
 //!
 //! A row of a scalar matrix is summed in [`lanes`] partial sums: entry k goes to sum k modulo their number. In a block
 //! matrix column c of every block goes to sum c. Then the upper half of the sums is added to the lower one until one is
-//! left. Processors with AVX-512 do that in registers; the portable code adds in the same order, so that both give the
-//! same bits.
+//! left. Processors with AVX-512 do that in registers; the portable code, which is compiled for AVX2, too, adds in the
+//! same order, so that all give the same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use super::prefetch::{AHEAD, prefetch};
+use super::registers::{Call, with_avx2};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Column, GROUP};
 
@@ -21,6 +22,9 @@ const MAX_LANES: usize = 16;
 const fn lanes<Y>() -> usize {
     if size_of::<Y>() == 8 { 8 } else { MAX_LANES }
 }
+
+/// Entries of a row that are added at a time: to all partial sums of a result in f64, to half of those in f32.
+const CHUNK: usize = 8;
 
 /// Some rows of a matrix; in blocks, if it has them.
 pub struct Rows<'a, S, I> {
@@ -50,7 +54,10 @@ pub fn row_products<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, 
     {
         return;
     }
-    portable(rows, x, sums);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable(rows, x, sums),
+    ));
 }
 
 /// [`row_products`] for blocks.
@@ -68,7 +75,10 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    portable_blocks(rows, block, x, sums);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_blocks(rows, block, x, sums),
+    ));
 }
 
 /// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the
@@ -88,9 +98,13 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    portable_diagonals(distances, values, first, x, sums);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_diagonals(distances, values, first, x, sums),
+    ));
 }
 
+#[inline(always)]
 fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     distances: &[i32],
     values: &[S],
@@ -110,57 +124,141 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     }
 }
 
+#[inline(always)]
 fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
-    for (range, sum) in rows.offsets.windows(2).zip(sums) {
-        let range = range[0]..range[1];
-        let mut partial = [Y::ZERO; MAX_LANES];
-        let partial = &mut partial[..lanes::<Y>()];
-        let columns = rows.columns[range.clone()].chunks(lanes::<Y>());
-        let values = rows.values[range.clone()].chunks(lanes::<Y>());
-        for (step, (columns, values)) in columns.zip(values).enumerate() {
-            prefetch(rows.columns, range.start + step * lanes::<Y>() + AHEAD);
-            prefetch(rows.values, range.start + step * lanes::<Y>() + AHEAD);
-            for (partial, (c, v)) in partial.iter_mut().zip(columns.iter().zip(values)) {
-                *partial += v.cast::<Y>() * x[(c.to_i32() + rows.shift) as usize].cast();
-            }
-        }
-        *sum = add(partial);
+    let Rows { offsets, columns, values, shift } = *rows;
+    for (range, sum) in offsets.windows(2).zip(sums) {
+        let (begin, end) = (range[0], range[1]);
+        prefetch(columns, begin + AHEAD);
+        prefetch(values, begin + AHEAD);
+        let (c, v) = (&columns[begin..end], &values[begin..end]);
+        // Most rows of most finest matrices are short. For each length there is a loop without branches.
+        *sum = match c.len() {
+            0 => Y::ZERO,
+            1 => short_row::<1, S, X, Y, I>(c, v, shift, x),
+            2 => short_row::<2, S, X, Y, I>(c, v, shift, x),
+            3 => short_row::<3, S, X, Y, I>(c, v, shift, x),
+            4 => short_row::<4, S, X, Y, I>(c, v, shift, x),
+            5 => short_row::<5, S, X, Y, I>(c, v, shift, x),
+            6 => short_row::<6, S, X, Y, I>(c, v, shift, x),
+            7 => short_row::<7, S, X, Y, I>(c, v, shift, x),
+            _ => long_row(c, v, shift, x, |k| {
+                prefetch(columns, begin + k + AHEAD);
+                prefetch(values, begin + k + AHEAD);
+            }),
+        };
     }
 }
 
+/// The sum of a row with N entries.
+#[inline(always)]
+fn short_row<const N: usize, S: Number, X: Number, Y: Scalar, I: Column>(c: &[I], v: &[S], shift: i32, x: &[X]) -> Y {
+    let (Some(c), Some(v)) = (c.first_chunk::<N>(), v.first_chunk::<N>()) else {
+        unreachable!("a row of this length");
+    };
+    let mut partial = [Y::ZERO; CHUNK];
+    for k in 0..N {
+        partial[k] += v[k].cast::<Y>() * x[(c[k].to_i32() + shift) as usize].cast();
+    }
+    add(partial)
+}
+
+/// The sum of a row with at least as many entries as half of a register has. `prefetch_from` is called for each part of it.
+#[inline(always)]
+fn long_row<S: Number, X: Number, Y: Scalar, I: Column>(
+    c: &[I],
+    v: &[S],
+    shift: i32,
+    x: &[X],
+    prefetch_from: impl Fn(usize),
+) -> Y {
+    let product = |c: &I, v: &S| v.cast::<Y>() * x[(c.to_i32() + shift) as usize].cast();
+    let add_all = |partial: &mut [Y; CHUNK], c: &[I; CHUNK], v: &[S; CHUNK]| {
+        for k in 0..CHUNK {
+            partial[k] += product(&c[k], &v[k]);
+        }
+    };
+    let add_some = |partial: &mut [Y; CHUNK], c: &[I], v: &[S]| {
+        for (partial, (c, v)) in partial[..CHUNK - 1].iter_mut().zip(c.iter().zip(v)) {
+            *partial += product(c, v);
+        }
+    };
+    let (columns, last_columns) = c.as_chunks::<CHUNK>();
+    let (values, last_values) = v.as_chunks::<CHUNK>();
+    let mut lower = [Y::ZERO; CHUNK];
+    if const { lanes::<Y>() == CHUNK } {
+        for (k, (columns, values)) in columns.iter().zip(values).enumerate() {
+            prefetch_from(CHUNK * (k + 1));
+            add_all(&mut lower, columns, values);
+        }
+        add_some(&mut lower, last_columns, last_values);
+        return add(lower);
+    }
+    let mut upper = [Y::ZERO; CHUNK];
+    let (column_pairs, column_chunk) = columns.as_chunks::<2>();
+    let (value_pairs, value_chunk) = values.as_chunks::<2>();
+    for (k, (columns, values)) in column_pairs.iter().zip(value_pairs).enumerate() {
+        prefetch_from(2 * CHUNK * (k + 1));
+        add_all(&mut lower, &columns[0], &values[0]);
+        add_all(&mut upper, &columns[1], &values[1]);
+    }
+    if let ([columns], [values]) = (column_chunk, value_chunk) {
+        add_all(&mut lower, columns, values);
+        add_some(&mut upper, last_columns, last_values);
+    } else {
+        add_some(&mut lower, last_columns, last_values);
+    }
+    for k in 0..CHUNK {
+        lower[k] += upper[k];
+    }
+    add(lower)
+}
+
+/// Blocks with so many columns have loops of that length.
+#[inline(always)]
 fn portable_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
-    let width = block.len();
+    match block.cols {
+        2 => blocks_of::<2, S, X, Y>(rows, block, x, sums),
+        3 => blocks_of::<3, S, X, Y>(rows, block, x, sums),
+        6 => blocks_of::<6, S, X, Y>(rows, block, x, sums),
+        _ => blocks_of::<0, S, X, Y>(rows, block, x, sums),
+    }
+}
+
+/// Blocks with COLS columns, or with as many as they have where it is 0.
+#[inline(always)]
+fn blocks_of<const COLS: usize, S: Number, X: Number, Y: Scalar>(
+    rows: &Rows<'_, S, i32>,
+    block: Block,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    let cols = if COLS > 0 { COLS } else { block.cols };
+    let width = block.rows * cols;
     for (range, sums) in rows.offsets.windows(2).zip(sums.chunks_exact_mut(block.rows)) {
         let mut partial = [[Y::ZERO; MAX_BLOCK]; MAX_BLOCK];
         for p in range[0]..range[1] {
             let values = &rows.values[p * width..][..width];
-            let x = &x[(rows.columns[p] + rows.shift) as usize * block.cols..][..block.cols];
+            let x = &x[(rows.columns[p] + rows.shift) as usize * cols..][..cols];
             for line in (0..width).step_by(MAX_BLOCK) {
                 prefetch(rows.values, p * width + line + AHEAD);
             }
-            for (partial, values) in partial.iter_mut().zip(values.chunks_exact(block.cols)) {
-                for (partial, (v, x)) in partial.iter_mut().zip(values.iter().zip(x)) {
-                    *partial += v.cast::<Y>() * x.cast();
+            for (partial, values) in partial.iter_mut().zip(values.chunks_exact(cols)) {
+                for k in 0..cols {
+                    partial[k] += values[k].cast::<Y>() * x[k].cast();
                 }
             }
         }
-        for (sum, partial) in sums.iter_mut().zip(&mut partial) {
+        for (sum, partial) in sums.iter_mut().zip(partial) {
             *sum = add(partial);
         }
     }
 }
 
-/// The sum of a power of two of partial sums.
-fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
-    let mut half = partial.len() / 2;
-    while half > 0 {
-        let (lower, upper) = partial.split_at_mut(half);
-        for (lower, upper) in lower.iter_mut().zip(&upper[..half]) {
-            *lower += *upper;
-        }
-        half /= 2;
-    }
-    partial[0]
+/// The sum of the partial sums of a row: the upper half is added to the lower one until one is left.
+#[inline(always)]
+fn add<Y: Scalar>(p: [Y; CHUNK]) -> Y {
+    ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
 }
 
 #[cfg(feature = "unit-tests")]
@@ -217,6 +315,11 @@ mod tests {
             row_products(&rows, &x, &mut fast);
             portable(&rows, &x, &mut slow);
             assert_eq!(fast, slow);
+            with_avx2(Call(
+                #[inline(always)]
+                || portable(&rows, &x, &mut fast),
+            ));
+            assert_eq!(fast, slow, "AVX2");
             let rows = Rows { offsets, columns: &narrow, values: &values, shift };
             row_products(&rows, &x, &mut fast);
             assert_eq!(fast, slow, "16-bit columns");
@@ -241,6 +344,11 @@ mod tests {
             block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
             portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
             assert_eq!(fast, slow, "{br}x{bc}");
+            with_avx2(Call(
+                #[inline(always)]
+                || portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut fast),
+            ));
+            assert_eq!(fast, slow, "{br}x{bc}, AVX2");
             for (k, sum) in slow.iter().enumerate() {
                 let (i, r) = (k / br, k % br);
                 let terms = (offsets[i]..offsets[i + 1]).flat_map(|p| (0..bc).map(move |c| (p, c))).map(|(p, c)| {

@@ -14,7 +14,11 @@ struct Run {
 }
 
 fn terrace(arguments: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_terrace")).args(arguments).output().unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_terrace")).args(arguments))
+}
+
+fn run(command: &mut Command) -> Run {
+    let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
@@ -187,6 +191,39 @@ fn json_holds_the_report_and_the_problem() {
     assert_eq!(history.len() as u64, solve["iterations"].as_u64().unwrap() + 1);
     assert!(solve["true_residual"].as_f64().unwrap() <= 1e-8);
     assert!(json["peak_resident_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn registers_of_any_width_give_the_same_bits() {
+    let program = |width: &str, arguments: &[&str]| -> Json {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        let run = run(command.env("TERRACE_SIMD", width).args(arguments));
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{arguments:?} {width}\n{}", run.out);
+        serde_json::from_str(&run.out).unwrap()
+    };
+    let widest = program("", &["info", "--json"])["registers"].as_str().unwrap().to_string();
+    assert_eq!(program("baseline", &["info", "--json"])["registers"], "baseline");
+    let avx2 = program("avx2", &["info", "--json"])["registers"].as_str().unwrap().to_string();
+    assert!(avx2 == widest.replace("avx512", "avx2"), "{avx2} of {widest}");
+    // Rows, blocks, diagonals and stencils, in 64 to 16 bits, and a factorisation.
+    for problem in [
+        &["laplace_jittered:8"][..],
+        &["elasticity:6", "precision=f16"],
+        &["poisson7:10", "precision.matrix=f64,bf16"],
+        &["poisson7:8", "amg.type=structured"],
+        &["poisson5:40", "solver.type=direct"],
+    ] {
+        let arguments = [&["solve", "--json", "--threads", "1", "-p"], problem].concat();
+        let history = |width: &str| program(width, &arguments)["right_hand_side"][0].clone();
+        let wide = history("");
+        assert!(wide["true_residual"].as_f64().unwrap() <= 1e-8, "{problem:?}");
+        for width in ["avx2", "baseline"] {
+            let narrow = history(width);
+            for key in ["history", "true_residual"] {
+                assert_eq!(narrow[key], wide[key], "{problem:?} {width}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The kernels of [`crate::host::nodes`]: square blocks of N x N values, one lane for each node, which is a block row.
+//! The kernels of [`crate::host::block_rows`]: square blocks of N x N values, one lane for each node, which is a block row.
 //!
 //! Vectors hold the N unknowns of a node together. A kernel reads the N registers that hold those of as many nodes as a
 //! register has lanes, and deals their elements out so that each register gets one unknown of every node; results are

@@ -10,21 +10,17 @@ mod rows;
 pub mod stencil;
 pub mod tile;
 
-use super::multivector_rows::Work;
 use super::prefetch::{AHEAD, prefetch};
+use super::registers::{Registers, Work, registers};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
 use crate::sparse::{Block, ColumnsRef, GROUP};
 use half::{bf16, f16};
 use std::arch::x86_64::*;
 
-/// Whether this processor has what the kernels need.
+/// Whether this processor has what the kernels need, and may use it.
 pub fn is_present() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("popcnt")
+    registers() == Registers::Avx512
 }
 
 /// What all kernels read alike, of any type.
@@ -47,7 +43,10 @@ pub fn run(work: impl Work) {
     unsafe { with_features(work) }
 }
 
-/// Runs the kernel for these types; false when there is none. Only where [`is_present`].
+/// Entries of a short row, on average.
+const SHORT: usize = 8;
+
+/// Runs the kernel for these types; false when there is none, or the portable code is as fast. Only where [`is_present`].
 pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
     fn with_values<S: Value>(lines: &Lines<'_>, values: &[S], x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
         match x {
@@ -82,11 +81,14 @@ pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: NumbersRef<'_>
         assert!(inside, "a column lies outside of the vector");
         true
     }
+    // A gather takes as long as loads one by one, for f64 longer: what it is used for are conversions, and sums of long rows.
+    let entries = lines.offsets.last().zip(lines.offsets.first()).map_or(0, |(end, begin)| end.saturating_sub(*begin));
+    let is_short = entries <= SHORT * (lines.offsets.len() - 1);
     match values {
-        NumbersRef::F64(values) => with_values(lines, values, x, sums),
-        NumbersRef::F32(values) => with_values(lines, values, x, sums),
         NumbersRef::F16(values) => with_values(lines, values, x, sums),
-        NumbersRef::BF16(values) => with_values(lines, values, x, sums),
+        NumbersRef::F32(values) if !is_short => with_values(lines, values, x, sums),
+        NumbersRef::BF16(values) if !is_short => with_values(lines, values, x, sums),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::host::avx512;
+use crate::host::registers::{Call, with_avx2};
 use crate::par;
 
 /// Rows and columns of a tile.
@@ -236,10 +237,16 @@ pub fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     if avx512::is_present() {
         return avx512::tile::product(left, right);
     }
-    portable(left, right)
+    let mut product = [[0.0; TILE]; TILE];
+    with_avx2(Call(
+        #[inline(always)]
+        || product = portable(left, right),
+    ));
+    product
 }
 
 /// The product in four quarters, whose sums fit into the registers of any processor.
+#[inline(always)]
 fn portable(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     const HALF: usize = TILE / 2;
     let mut sums = [[0.0; TILE]; TILE];

@@ -10,7 +10,7 @@ use crate::backend::common::GridWeights;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail, try_vec};
-use crate::host::multivector_rows::widely;
+use crate::host::registers::widely;
 use crate::host::{Host, HostMatrix};
 use crate::par;
 use crate::scalar::Scalar;

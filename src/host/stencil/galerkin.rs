@@ -9,7 +9,7 @@
 use super::lanes::{LANES, Lanes, by_steps, cells_at, multiply_add, starts};
 use super::product::line_grain;
 use crate::error::{Result, try_vec};
-use crate::host::multivector_rows::widely;
+use crate::host::registers::widely;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{MAX_OFFSETS, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};

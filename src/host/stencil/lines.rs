@@ -5,6 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::host::avx512;
+use crate::host::registers::{Call, with_avx2};
 use crate::scalar::{Number, NumbersRef, Scalar, with_numbers};
 use crate::sparse::Grid;
 
@@ -54,7 +55,10 @@ pub fn multiply_add<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W],
         avx512::stencil::multiply_add::<false>(values, terms, W::slice_ref(x), W::slice_mut(sums));
         return;
     }
-    portable(values, terms, x, sums, false);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable(values, terms, x, sums, false),
+    ));
 }
 
 /// The same, subtracted.
@@ -64,7 +68,10 @@ pub fn multiply_subtract<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: 
         avx512::stencil::multiply_add::<true>(values, terms, W::slice_ref(x), W::slice_mut(sums));
         return;
     }
-    portable(values, terms, x, sums, true);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable(values, terms, x, sums, true),
+    ));
 }
 
 /// Solves the cells of a parity of a scalar line for their unknowns: x, with a neighbour before and one behind the line, gets the inverse of the
@@ -83,9 +90,13 @@ pub fn solve_parity<W: Scalar>(
         avx512::stencil::solve_parity((values, terms), (inverse, first), parity, sums, x);
         return;
     }
-    portable_parity((values, terms), (inverse, first), parity, sums, x);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_parity((values, terms), (inverse, first), parity, sums, x),
+    ));
 }
 
+#[inline(always)]
 fn portable_parity<W: Scalar>(
     (values, terms): (&NumbersRef<'_>, &[Term]),
     (inverse, first): (&NumbersRef<'_>, usize),
@@ -103,7 +114,9 @@ fn portable_parity<W: Scalar>(
     }
 }
 
+#[inline(always)]
 fn portable<W: Scalar>(values: &NumbersRef<'_>, terms: &[Term], x: &[W], sums: &mut [W], subtract: bool) {
+    #[inline(always)]
     fn with_values<S: Number, W: Scalar>(values: &[S], terms: &[Term], x: &[W], sums: &mut [W], subtract: bool) {
         for term in terms {
             let (a, x) = (&values[term.a..][..sums.len()], &x[term.x..][..sums.len()]);
@@ -129,10 +142,15 @@ pub fn widen<W: Scalar>(values: &NumbersRef<'_>, first: usize, to: &mut [W]) {
         avx512::stencil::widen(values, first, W::slice_mut(to));
         return;
     }
-    portable_widen(values, first, to);
+    with_avx2(Call(
+        #[inline(always)]
+        || portable_widen(values, first, to),
+    ));
 }
 
+#[inline(always)]
 fn portable_widen<W: Scalar>(values: &NumbersRef<'_>, first: usize, to: &mut [W]) {
+    #[inline(always)]
     fn with_values<S: Number, W: Scalar>(values: &[S], to: &mut [W]) {
         to.iter_mut().zip(values).for_each(|(to, from)| *to = from.cast());
     }

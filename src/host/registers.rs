@@ -1,0 +1,117 @@
+//! The vector registers of this processor, and loops that are compiled once more for wider ones than every processor of
+//! the architecture has.
+//!
+//! A loop adds in the same order whatever the registers, and products are never fused with additions, so that all give
+//! the same bits. The widest registers have kernels of their own, too ([`super::avx512`]).
+//!
+//! The environment variable `TERRACE_SIMD` limits what is used, to compare: `baseline`, `avx2` or `avx512`. It is read
+//! once.
+
+use std::sync::LazyLock;
+
+/// Registers, from narrow to wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Registers {
+    /// What every processor of the architecture has: SSE2, NEON.
+    Baseline,
+    /// 32 bytes.
+    Avx2,
+    /// 64 bytes.
+    Avx512,
+}
+
+impl Registers {
+    const ALL: [Registers; 3] = [Registers::Baseline, Registers::Avx2, Registers::Avx512];
+
+    /// Name in `TERRACE_SIMD` and in `terrace info`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Registers::Baseline => "baseline",
+            Registers::Avx2 => "avx2",
+            Registers::Avx512 => "avx512",
+        }
+    }
+
+    /// What this processor has.
+    fn of_processor() -> Registers {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("popcnt")
+            {
+                return Registers::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") {
+                return Registers::Avx2;
+            }
+        }
+        Registers::Baseline
+    }
+}
+
+/// The registers that loops use: those of this processor, unless the environment asks for narrower ones.
+pub fn registers() -> Registers {
+    static USED: LazyLock<Registers> = LazyLock::new(|| {
+        let limit = std::env::var("TERRACE_SIMD").ok();
+        let limit = Registers::ALL.into_iter().find(|registers| limit.as_deref() == Some(registers.name()));
+        Registers::of_processor().min(limit.unwrap_or(Registers::Avx512))
+    });
+    *USED
+}
+
+/// A loop that is compiled for several widths of registers. Its `run` is always inlined.
+pub trait Work {
+    /// Does the work.
+    fn run(self);
+}
+
+/// A function, which is to be inlined always. A closure that can be called several times must not be called as one for a
+/// single time, which is a function of its own that is not inlined.
+pub struct Call<F>(pub F);
+
+impl<F: FnMut()> Work for Call<F> {
+    #[inline(always)]
+    fn run(mut self) {
+        (self.0)();
+    }
+}
+
+/// Runs a loop with the widest registers.
+pub fn with_widest(work: impl Work) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if registers() == Registers::Avx512 {
+        return super::avx512::run(work);
+    }
+    with_avx2(work);
+}
+
+/// Runs a loop with AVX2 where the processor has it: for loops that have a kernel of their own for wider registers.
+pub fn with_avx2(work: impl Work) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if registers() >= Registers::Avx2 {
+        #[target_feature(enable = "avx2")]
+        fn with_feature(work: impl Work) {
+            work.run();
+        }
+        // SAFETY: the processor has the feature.
+        return unsafe { with_feature(work) };
+    }
+    work.run();
+}
+
+/// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would
+/// lead to code without them.
+pub fn widely<R>(mut work: impl FnMut() -> R) -> R {
+    let mut result = None;
+    with_widest(Call(
+        #[inline(always)]
+        || result = Some(work()),
+    ));
+    match result {
+        Some(result) => result,
+        None => unreachable!("the work was done"),
+    }
+}
