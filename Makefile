@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
+.PHONY: help setup run test lint lint-bare install install-files compat-amgx install-amgx compat-petsc petsc-module install-petsc \
 	compat-hypre install-hypre bless deep-test bench table-000 table-001 gpu-bundle clean
 
 CC ?= cc
@@ -58,12 +58,18 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	@tools/setup.sh test
 	$(CARGO) fetch --locked
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
-	TERRACE_HIP_CLANG= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line lint lint-bare
 	@rm -f $(SKIPPED)
 	$(CARGO) test --locked --workspace
 	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
+
+# Beside each other, in folders of their own: both are one thread for most of the time. MAKEFLAGS would share the two jobs among them.
+lint:
+	MAKEFLAGS= $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+lint-bare: export CARGO_TARGET_DIR := $(TARGET_DIR)/bare
+lint-bare:
+	MAKEFLAGS= CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
+	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps --no-default-features
 
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
 	@tools/setup.sh run
