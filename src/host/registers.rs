@@ -2,7 +2,7 @@
 //! the architecture has.
 //!
 //! A loop adds in the same order whatever the registers, and products are never fused with additions, so that all give
-//! the same bits. The widest registers have kernels of their own, too ([`super::avx512`]).
+//! the same bits. The widest registers have kernels of their own, too (`avx512/`).
 //!
 //! The environment variable `TERRACE_SIMD` limits what is used, to compare: `baseline`, `avx2` or `avx512`. It is read
 //! once.
