@@ -31,6 +31,8 @@ pub(crate) struct CoarseningInfo {
     pub is_structured: bool,
     /// Whether it depends on the values of the matrix, beside its strong couplings.
     pub uses_values: bool,
+    /// The interpolation together with which its set-up is divided among ranks, if there is one.
+    pub divided_with: Option<&'static str>,
     /// Which of equal weights truncation keeps.
     pub ties: Ties,
 }
@@ -44,6 +46,7 @@ const SPLITTING: CoarseningInfo = CoarseningInfo {
     uses_near_null_space: false,
     is_structured: false,
     uses_values: false,
+    divided_with: None,
     ties: Ties::Mixed,
 };
 
@@ -56,6 +59,7 @@ const AGGREGATION: CoarseningInfo = CoarseningInfo {
     uses_near_null_space: true,
     is_structured: false,
     uses_values: false,
+    divided_with: None,
     ties: Ties::Mixed,
 };
 
@@ -68,6 +72,7 @@ const GRID: CoarseningInfo = CoarseningInfo {
     uses_near_null_space: false,
     is_structured: true,
     uses_values: true,
+    divided_with: None,
     ties: Ties::Mixed,
 };
 
@@ -95,6 +100,19 @@ const LINEAR: GridInterpolation = GridInterpolation { kind: GridWeights::Linear,
 const LINEAR_ON_GPU: grid_levels::GridInterpolation =
     grid_levels::GridInterpolation { kind: GridWeights::Linear, name: "linear" };
 
+/// Where a smoother works over ranks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverRanks {
+    /// On all backends. Its set-up is divided among the ranks.
+    Divided,
+    /// On all backends. Each rank sets up all of it.
+    Everywhere,
+    /// On the host; GPUs have this one instead.
+    OnHost(&'static str),
+    /// Nowhere: it goes through the unknowns one after the other. This one comes nearest.
+    Nowhere(&'static str),
+}
+
 /// Properties of a smoother.
 pub(crate) struct SmootherInfo {
     /// As the options spell it.
@@ -109,6 +127,10 @@ pub(crate) struct SmootherInfo {
     pub uses_l1_diagonal: bool,
     /// Whether it is for structured grids alone.
     pub needs_grid: bool,
+    /// Whether the axes of coarsening depend on it, so that all levels must have it.
+    pub relaxes_lines: bool,
+    /// Where it works over ranks.
+    pub over_ranks: OverRanks,
     /// Whether GPUs have it.
     on_gpu: bool,
 }
@@ -120,12 +142,16 @@ const FACTORS: SmootherInfo = SmootherInfo {
     uses_eigenvalue: false,
     uses_l1_diagonal: false,
     needs_grid: false,
+    relaxes_lines: false,
+    over_ranks: OverRanks::Everywhere,
     on_gpu: false,
 };
-const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, ..FACTORS };
+const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, over_ranks: OverRanks::Divided, ..FACTORS };
 const SPECTRAL: SmootherInfo = SmootherInfo { uses_eigenvalue: true, ..DIAGONAL };
 const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
 const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..FACTORS };
+const LINES: SmootherInfo =
+    SmootherInfo { needs_grid: true, relaxes_lines: true, over_ranks: OverRanks::Nowhere("chebyshev"), ..MATRIX };
 
 /// The components of set-up backends, by name; none where a backend does not have it.
 pub(crate) trait Components: Setup {
@@ -192,9 +218,9 @@ macro_rules! list {
 list! {
     COARSENINGS, COARSENING_TABLE: CoarseningInfo, host_coarsening, gpu_coarsening: Coarsening;
     "grid": GRID, host::stencil::coarsening::GridCoarsening, grid_levels::GridCoarsening;
-    "pmis": SPLITTING, host::pmis::Pmis, gpu::pmis::Pmis;
+    "pmis": CoarseningInfo { divided_with: Some("extended_i"), ..SPLITTING }, host::pmis::Pmis, gpu::pmis::Pmis;
     "hmis": CoarseningInfo { ties: Ties::Smallest, ..SPLITTING }, host::hmis::Hmis;
-    "mis2": AGGREGATION, host::mis2::Mis2, gpu::mis2::Mis2;
+    "mis2": CoarseningInfo { divided_with: Some("smoothed"), ..AGGREGATION }, host::mis2::Mis2, gpu::mis2::Mis2;
     "pairwise": CoarseningInfo { uses_values: true, ..AGGREGATION }, host::pairwise::Pairwise, gpu::pairwise::Pairwise;
 }
 
@@ -280,18 +306,37 @@ macro_rules! smoothers {
 smoothers! {
     "chebyshev": SPECTRAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
     "chebyshev_fsai": FACTORS, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
-    "dilu": MATRIX, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
+    "dilu": SmootherInfo { over_ranks: OverRanks::Nowhere("fsai"), ..MATRIX }, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
     "fsai": FACTORS, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
-    "gauss_seidel": MATRIX, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
-    "ilu0": SmootherInfo { needs_grid: true, ..MATRIX }, smooth::ilu0::Ilu0Setup, smooth::ilu0::Ilu0Setup;
+    "gauss_seidel": SmootherInfo { over_ranks: OverRanks::OnHost("chebyshev"), ..MATRIX }, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
+    "ilu0": SmootherInfo { needs_grid: true, over_ranks: OverRanks::Nowhere("fsai"), ..MATRIX }, smooth::ilu0::Ilu0Setup, smooth::ilu0::Ilu0Setup;
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
-    "l1_gauss_seidel": MATRIX, host::l1_gauss_seidel::L1GaussSeidelSetup;
+    "l1_gauss_seidel": SmootherInfo { over_ranks: OverRanks::Nowhere("l1_jacobi"), ..MATRIX }, host::l1_gauss_seidel::L1GaussSeidelSetup;
     "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;
-    "line": SmootherInfo { needs_grid: true, ..MATRIX }, smooth::line::LineSetup, smooth::line::LineSetup;
+    "line": LINES, smooth::line::LineSetup, smooth::line::LineSetup;
 }
 
 /// The fastest Gauss-Seidel of a backend: `l1_gauss_seidel` on the host, `gauss_seidel` on GPUs.
 pub const ANY_GAUSS_SEIDEL: &str = "any_gauss_seidel";
+
+/// Where a smoother works over ranks, by its name in the options.
+pub(crate) fn smoother_over_ranks(name: &str) -> OverRanks {
+    smoother_info(if name == ANY_GAUSS_SEIDEL { "l1_gauss_seidel" } else { name }).over_ranks
+}
+
+/// The coarsening where the options name none, for nodes of several unknowns or not.
+pub(crate) fn default_coarsening(has_nodes: bool) -> &'static str {
+    if has_nodes { "mis2" } else { "pmis" }
+}
+
+/// The smoother where the options name none.
+pub(crate) fn default_smoother(is_structured: bool, has_space: bool) -> &'static str {
+    match has_space {
+        _ if is_structured => "gauss_seidel",
+        true => "chebyshev",
+        false => "l1_jacobi",
+    }
+}
 
 /// What the options accept as a smoother: names of smoothers, and of a choice among them.
 pub const SMOOTHER_CHOICES: [&str; SMOOTHERS.len() + 1] = {

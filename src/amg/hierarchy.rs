@@ -251,7 +251,7 @@ impl Builder<'_> {
     /// Properties of the coarsening.
     pub(crate) fn coarsening(&self) -> &'static CoarseningInfo {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
-        let default = if blocks && !self.has_functions() { "mis2" } else { "pmis" };
+        let default = components::default_coarsening(blocks && !self.has_functions());
         components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
     }
 
@@ -262,11 +262,7 @@ impl Builder<'_> {
 
     /// The smoother where the options name none.
     fn default_smoother(&self) -> &'static str {
-        match self.near_null_space.is_some() {
-            _ if self.is_structured() => "gauss_seidel",
-            true => "chebyshev",
-            false => "l1_jacobi",
-        }
+        components::default_smoother(self.is_structured(), self.near_null_space.is_some())
     }
 
     /// Properties of the smoother of the finest level.

@@ -205,7 +205,7 @@ impl Gpu {
     /// Refuses Gauss-Seidel over ranks.
     fn refuse_colours(&self) -> Result<()> {
         match self.distribution() {
-            Some(_) => unavailable("a smoother that goes through the unknowns one after the other", SMOOTHERS),
+            Some(_) => unavailable("Gauss-Seidel on a GPU", "set amg.smoother.type to \"chebyshev\""),
             None => Ok(()),
         }
     }
@@ -240,9 +240,6 @@ impl Gpu {
         Ok(Some(operator))
     }
 }
-
-/// What to use instead of a smoother that is not there over ranks.
-const SMOOTHERS: &str = "set amg.smoother.type to l1_jacobi, jacobi, chebyshev or fsai";
 
 impl StorageFactory for Gpu {
     fn has_whole_vectors(&self) -> bool {

@@ -17,9 +17,6 @@ use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Coloured, ColouredStencil, Colouring, OwnRows, SharedCsr, SharedStencil, SharedTransfer};
 use std::sync::Arc;
 
-/// What to use instead of a smoother that is not there over ranks.
-const SMOOTHERS: &str = "set amg.smoother.type to gauss_seidel, l1_jacobi, jacobi, chebyshev or fsai";
-
 impl StorageFactory for Host {
     fn has_whole_vectors(&self) -> bool {
         self.over.is_none()
@@ -63,7 +60,7 @@ impl StorageFactory for Host {
         if self.over.is_some() {
             let ColouredStencil { matrix, inverse, lines, shared } = matrix;
             if lines.is_some() {
-                return unavailable("line relaxation", SMOOTHERS);
+                return unavailable("line relaxation", "set amg.smoother.type to \"chebyshev\"");
             }
             let matrix = matrix.to_rows()?;
             let colouring = Colouring::new(&matrix.structure.view::<f64>(&[]))?;

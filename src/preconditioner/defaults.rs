@@ -2,7 +2,9 @@
 
 use super::Method;
 use crate::amg::plan::Plan;
-use crate::components::ANY_GAUSS_SEIDEL;
+use crate::components::{
+    ANY_GAUSS_SEIDEL, OverRanks, coarsening_info, default_coarsening, default_smoother, smoother_over_ranks,
+};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
@@ -115,29 +117,45 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
     }
-    if config.text("precision.preset") == "default" {
-        let narrow = entries >= LARGE && matrix.precision() == Precision::F64 && FLEXIBLE_CG.contains(&&*krylov);
-        let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
-        effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
-    }
+    set_precision(&mut effective, config, matrix, entries, true)?;
     let name = |key: &str, default: &str| effective.choice(key).unwrap_or(default.to_string());
-    let coarsening = name("amg.coarsening.type", if has_space { "mis2" } else { "pmis" });
-    let interpolation = name("amg.interpolation.type", if coarsening == "mis2" { "smoothed" } else { "extended_i" });
-    let smoother = name("amg.smoother.type", if has_space { "chebyshev" } else { "l1_jacobi" });
+    let coarsening = coarsening_info(&name("amg.coarsening.type", default_coarsening(has_space)));
+    let interpolation = name("amg.interpolation.type", coarsening.interpolation);
+    let smoother = name("amg.smoother.type", default_smoother(false, has_space));
     let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"))?;
     let levels = plan.levels.len();
     let can_be = matrix.functions().is_none()
-        && !(has_space && coarsening != "mis2")
+        && !(has_space && !coarsening.uses_near_null_space)
         && effective.int("amg.functions") < 2
         && effective.int("amg.coarsening.aggressive_levels") == 0
         && effective.real("amg.interpolation.kept_norm") == 1.0
         && effective.int("amg.near_null_space.steps") == 0
-        && [("pmis", "extended_i"), ("mis2", "smoothed")].contains(&(&*coarsening, &*interpolation))
-        && ["l1_jacobi", "jacobi", "chebyshev"].contains(&&*smoother)
+        && coarsening.divided_with == Some(&*interpolation)
+        && smoother_over_ranks(&smoother) == OverRanks::Divided
         && !effective.has_set("amg.smoother.levels")
         && !plan.is_undecided()
         && !(0..levels).any(|level| plan.is_scaled(level));
     Ok(can_be.then_some(effective))
+}
+
+/// Chooses the formats of the levels of a matrix with so many entries, where the options leave them open.
+fn set_precision(
+    effective: &mut Config,
+    config: &Config,
+    matrix: &Matrix,
+    entries: usize,
+    in_solver: bool,
+) -> Result<()> {
+    if config.text("precision.preset") != "default" {
+        return Ok(());
+    }
+    let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
+    let narrow = in_solver
+        && !has_parts
+        && entries >= LARGE
+        && matrix.precision() == Precision::F64
+        && FLEXIBLE_CG.contains(&&*config.text("solver.type"));
+    effective.set_str("precision.preset", if narrow { "single" } else { "input" })
 }
 
 /// The options with what is left open filled in.
@@ -235,14 +253,7 @@ pub(super) fn effective(
             effective.set_str(key, if coloured { "gauss_seidel" } else { "l1_gauss_seidel" })?;
         }
     }
-    if config.text("precision.preset") == "default" {
-        let narrow = in_solver
-            && matrix.entries() >= LARGE
-            && matrix.precision() == Precision::F64
-            && FLEXIBLE_CG.contains(&&*krylov);
-        let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
-        effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
-    }
+    set_precision(&mut effective, config, matrix, matrix.entries(), in_solver)?;
     Ok(Effective { config: effective, choice })
 }
 

@@ -4,6 +4,7 @@ use super::defaults::{SAME_SIGN, THETA, divided};
 use super::{Inverse, Method};
 use crate::backend::OwnPart;
 use crate::comm::{Ranks, Reduction, Spread, unavailable};
+use crate::components::{OverRanks, smoother_over_ranks};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, fail, try_capacity, try_collect};
@@ -11,15 +12,6 @@ use crate::hash::hash;
 use crate::matrix::{DistributedRows, Matrix, share_of};
 use crate::report::{LevelSpread, RanksReport, Report};
 use std::sync::Arc;
-
-/// Smoothers that go through the unknowns one after the other, and what is nearest to each.
-const SEQUENTIAL: &[(&str, &str)] = &[
-    ("l1_gauss_seidel", "l1_jacobi"),
-    ("any_gauss_seidel", "l1_jacobi"),
-    ("dilu", "fsai"),
-    ("ilu0", "fsai"),
-    ("line", "chebyshev"),
-];
 
 /// The matrix over ranks of a preconditioner without a solver, and how it and the levels are spread.
 pub(super) struct Whole {
@@ -35,13 +27,13 @@ pub(crate) fn check_components(context: &Context, config: &Config) -> Result<()>
         return unavailable("amg.smoother.diagonal \"block\"", "use \"point\", which is the default over ranks");
     }
     for key in ["amg.smoother.type", "amg.smoother.coarse_type"] {
-        let smoother = config.text(key);
-        if smoother == "gauss_seidel" && context.gpu().is_some() {
-            return unavailable(&format!("{key} \"gauss_seidel\" on a GPU"), "use \"chebyshev\"");
-        }
-        if let Some((name, instead)) = SEQUENTIAL.iter().find(|(name, _)| *name == smoother) {
-            return unavailable(&format!("{key} \"{name}\""), &format!("use \"{instead}\""));
-        }
+        let Some(smoother) = config.choice(key) else { continue };
+        let (on, instead) = match smoother_over_ranks(&smoother) {
+            OverRanks::OnHost(instead) if context.gpu().is_some() => (" on a GPU", instead),
+            OverRanks::Nowhere(instead) => ("", instead),
+            OverRanks::Divided | OverRanks::Everywhere | OverRanks::OnHost(_) => continue,
+        };
+        return unavailable(&format!("{key} \"{smoother}\"{on}"), &format!("use \"{instead}\""));
     }
     Ok(())
 }

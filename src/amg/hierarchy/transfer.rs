@@ -196,10 +196,13 @@ impl Builder<'_> {
     /// Refuses a smoother for structured grids on other matrices, and line relaxation on some levels alone: coarsening goes by its axes.
     pub(super) fn check_smoothers(&self) -> Result<()> {
         let smoothers = self.smoothers();
-        if let Some((key, _)) = smoothers.iter().find(|(_, smoother)| smoother.name == "line" && smoothers.len() > 1) {
+        if let Some((key, smoother)) =
+            smoothers.iter().find(|(_, smoother)| smoother.relaxes_lines && smoothers.len() > 1)
+        {
+            let name = smoother.name;
             return fail!(
                 OptionValue,
-                "{key} is \"line\", which is for all levels; leave amg.smoother.levels as it is, or use another smoother"
+                "{key} is \"{name}\", which is for all levels; leave amg.smoother.levels as it is, or use another smoother"
             );
         }
         if let Some((key, smoother)) =
