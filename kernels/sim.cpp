@@ -11,6 +11,13 @@
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
+// Valgrind must know the stacks of fibers: it takes a switch between two of them for a change of one stack.
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(begin, end) 0
+#define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
+#endif
 
 namespace terrace_sim {
 
@@ -96,6 +103,8 @@ constexpr int GROUP_SIZES = 6;
 // What one launch at a time needs.
 struct Engine {
     char stacks[BLOCK][STACK];
+    // What valgrind calls them.
+    unsigned stack_ids[BLOCK];
     // Numbers of the stacks that no fiber runs on: the one used last is taken first, so that few of them are in use where
     // threads do not wait for each other.
     int unused[BLOCK];
@@ -325,15 +334,27 @@ extern "C" const void *terrace_sim_find(const char *name) {
     return nullptr;
 }
 
-// Room for launches, or null when there is no memory. One launch at a time uses it.
-extern "C" void *terrace_sim_create() { return std::calloc(1, sizeof(sim::Engine)); }
-extern "C" void terrace_sim_destroy(void *engine) { std::free(engine); }
+// An engine, or null when there is no memory. It runs one launch at a time.
+extern "C" void *terrace_sim_create() {
+    auto *e = static_cast<sim::Engine *>(std::calloc(1, sizeof(sim::Engine)));
+    for (int k = 0; e && k < sim::BLOCK; k++) {
+        e->stack_ids[k] = VALGRIND_STACK_REGISTER(e->stacks[k], e->stacks[k] + sim::STACK);
+    }
+    return e;
+}
+extern "C" void terrace_sim_destroy(void *engine) {
+    auto *e = static_cast<sim::Engine *>(engine);
+    for (int k = 0; e && k < sim::BLOCK; k++) {
+        VALGRIND_STACK_DEREGISTER(e->stack_ids[k]);
+    }
+    std::free(engine);
+}
 
 // Runs all blocks of a kernel. Returns 0, or 1 with a message when the kernel did something wrong.
-extern "C" int terrace_sim_launch(void *room, const void *kernel, long long blocks, void **arguments,
+extern "C" int terrace_sim_launch(void *memory, const void *kernel, long long blocks, void **arguments,
                                  const unsigned char *sizes, std::size_t count, int reverse, char *message,
                                  std::size_t message_len) {
-    sim::Engine &engine = *static_cast<sim::Engine *>(room);
+    sim::Engine &engine = *static_cast<sim::Engine *>(memory);
     sim::engine = &engine;
     engine.entry = static_cast<const sim::Entry *>(kernel);
     engine.arguments = arguments;

@@ -2,7 +2,7 @@
 # The slow checks of memory and threads:
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
-#   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
+#   valgrind on every C, C++ and Fortran example and test program, and on the calls of AmgX's API (reads, writes, leaks).
 #   the tests with the checks of the standard library's unsafe functions, and with the cases that `make test` leaves out (TERRACE_DEEP);
 #   kernels of set-up with multiplications and additions fused as nvcc fuses them (the bits of the host all the same);
 #   machine code for AMD GPUs, and programs with the stand-in of their driver;
@@ -55,11 +55,10 @@ arguments() {
     esac
 }
 
-check() { # check EXECUTABLE NAME
-    echo "valgrind $1 $(arguments "$2")"
-    # shellcheck disable=SC2046 # a list of arguments
+check() { # check EXECUTABLE [ARGUMENT...]
+    echo "valgrind $*"
     valgrind --quiet --suppressions=tools/valgrind.supp --leak-check=full --errors-for-leak-kinds=definite,possible --error-exitcode=9 \
-        "$1" $(arguments "$2") >"$1.out" 2>"$1.err" || {
+        "$@" >"$1.out" 2>"$1.err" || {
         cat "$1.out" "$1.err" >&2
         fail "valgrind found something in $1"
     }
@@ -81,29 +80,41 @@ valgrind_all() {
         [ "$name" != poisson_mpi ] || continue
         # shellcheck disable=SC2086 # a list of options
         "${CC:-cc}" -std=c99 -g -O1 "$source" -o "$programs/c/$name" $link
-        check "$programs/c/$name" "$name"
+        # shellcheck disable=SC2046 # a list of arguments
+        check "$programs/c/$name" $(arguments "$name")
     done
     for source in c_examples/*.cpp; do
         name=$(basename "$source" .cpp)
         # shellcheck disable=SC2086
         "${CXX:-c++}" -std=c++17 -g -O1 "$source" -o "$programs/cpp/$name" $link
-        check "$programs/cpp/$name" "$name"
+        # shellcheck disable=SC2046
+        check "$programs/cpp/$name" $(arguments "$name")
     done
     for source in fortran/*.f90; do
         name=$(basename "$source" .f90)
         case $name in terrace | terrace_mpi) continue ;; esac
         # shellcheck disable=SC2086
         "${FC:-gfortran}" -g -O1 -J "$programs/fortran" fortran/terrace.f90 "$source" -o "$programs/fortran/$name" $link
-        check "$programs/fortran/$name" "$name"
+        # shellcheck disable=SC2046
+        check "$programs/fortran/$name" $(arguments "$name")
     done
     for source in tests/c/*.c; do
         name=$(basename "$source" .c)
         # no_memory limits the address space, in which valgrind has its own share; valgrind traps no floating-point exceptions; a child of
-        # fork does not free the threads that its parent has.
-        case $name in check | no_memory | traps | forked) continue ;; esac
+        # fork does not free the threads that its parent has; mpi_ranks needs MPI.
+        case $name in check | no_memory | traps | forked | mpi_ranks) continue ;; esac
         # shellcheck disable=SC2086
         "${CC:-cc}" -std=c99 -g -O1 "$source" tests/c/check.c -o "$programs/tests/$name" $link
-        check "$programs/tests/$name" "$name"
+        check "$programs/tests/$name"
+    done
+
+    # The drop-in for AmgX, in a mode of the host and in one of the simulated GPU.
+    cargo build --locked --package terrace-amgx --no-default-features --features terrace/sim
+    "${CC:-cc}" -std=c99 -g -O1 -Icompat/amgx/include compat/amgx/tests/c/calls.c -o "$programs/tests/calls" \
+        "$library/libamgxsh.so" -lm -rdynamic "-Wl,-rpath,$library"
+    for mode in 8192 8193; do
+        mkdir -p "$programs/amgx-$mode"
+        TERRACE_AMGX_DEVICE=sim check "$programs/tests/calls" "$mode" "$programs/amgx-$mode"
     done
 }
 
