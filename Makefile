@@ -38,7 +38,7 @@ setup: ## install what builds the kernels for NVIDIA GPUs: pinned CUDA 13.0 comp
 
 # Without the command-line program and without kernels for GPUs, which the example does not need.
 run: ## build the library and solve a 128^3 Poisson problem from C
-	@echo "Building the library for the CPU, once: one to two minutes on two cores. Then a C program solves a 7-point"
+	@echo "Building the library for the CPU, once: about three minutes on two cores. Then a C program solves a 7-point"
 	@echo "Poisson problem with 128^3 unknowns."
 	@tools/setup.sh run
 	$(CARGO) build --release --locked --package terrace --lib --no-default-features

@@ -376,6 +376,32 @@ impl Components for Gpu {
     }
 }
 
+/// What options choose from: the key, the names of components that a GPU sets up, and of those that the host sets up for it.
+pub struct SetupPlaces {
+    /// The option.
+    pub key: &'static str,
+    /// On the device.
+    pub device: Vec<&'static str>,
+    /// On the host, to be copied.
+    pub host: Vec<&'static str>,
+}
+
+/// Where the components of set-up are computed for a GPU.
+pub fn setup_places() -> [SetupPlaces; 4] {
+    let of = |key, names: &[&'static str], on_device: fn(&str) -> bool| {
+        let (device, host) = names.iter().partition(|name| on_device(name));
+        SetupPlaces { key, device, host }
+    };
+    [
+        of("amg.coarsening.type", COARSENINGS, |name| gpu_coarsening::<f64>(name).is_some()),
+        of("amg.interpolation.type", INTERPOLATIONS, |name| gpu_interpolation::<f64>(name).is_some()),
+        of("amg.interpolation.aggressive", AGGRESSIVE, |name| {
+            name == TWO_STAGE || gpu_aggressive::<f64>(name).is_some()
+        }),
+        of("amg.smoother.type", SMOOTHERS, |name| !HOST_ONLY_SMOOTHERS.contains(&name)),
+    ]
+}
+
 /// Properties of the coarsening of this name.
 pub(crate) fn coarsening_info(name: &str) -> &'static CoarseningInfo {
     COARSENING_TABLE

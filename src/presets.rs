@@ -160,16 +160,38 @@ pub fn names() -> Vec<&'static str> {
     PRESETS.iter().map(|preset| preset.name).collect()
 }
 
+/// Appends a paragraph in lines of at most 120 characters.
+fn wrap(out: &mut String, paragraph: &str) {
+    let mut length = 0;
+    for word in paragraph.split_whitespace() {
+        let characters = word.chars().count();
+        if length > 0 && length + 1 + characters > 120 {
+            out.push('\n');
+            length = 0;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += characters;
+    }
+    out.push('\n');
+}
+
 /// The reference as a Markdown page.
 pub fn reference() -> String {
-    let mut out = String::from(
-        "# Presets\n\nGenerated from the table in `src/presets.rs`; the same text is printed by `terrace options --presets --markdown`. A preset is a named \
+    let mut out = String::from("# Presets\n\n");
+    wrap(
+        &mut out,
+        "Generated from the table in `src/presets.rs`; the same text is printed by `terrace options --presets --markdown`. A preset is a named \
          set of option values for a kind of problem: `terrace solve matrix.mtx --preset poisson`, or `terrace_config_load_preset(config, \"poisson\")`. It sets \
          the options that it names and leaves the others; what is set after it, or given beside it on the command line, wins. An unknown name is an \
-         error that lists the known ones. [What the options mean](options.md); [which preset solves which matrix](matrices.md).\n",
+         error that lists the known ones. [What the options mean](options.md); [which preset solves which matrix](matrices.md).",
     );
     for preset in PRESETS {
-        let _ = write!(out, "\n## `{}`\n\n{} {}\n\n", preset.name, preset.purpose, preset.reason);
+        let _ = write!(out, "\n## `{}`\n\n", preset.name);
+        wrap(&mut out, &format!("{} {}", preset.purpose, preset.reason));
+        out.push('\n');
         for (key, value) in preset.options {
             let _ = writeln!(out, "    {key}={value}");
         }

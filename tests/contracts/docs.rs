@@ -2,6 +2,7 @@
 
 use crate::common::root;
 use std::fmt::Write;
+use terrace::components::{SetupPlaces, setup_places};
 use terrace::error::STATUSES;
 use terrace::options::{self, Kind, OPTIONS};
 use terrace::presets::{self, PRESETS};
@@ -76,19 +77,34 @@ fn preset_table() -> String {
     table
 }
 
-#[test]
-fn the_tables_in_the_readme_are_current() {
+/// Where components of set-up are computed for a GPU, as the registry has it.
+fn setup_table() -> String {
+    let mut table = String::from("| option | on the device | on the host, then copied |\n| --- | --- | --- |\n");
+    for SetupPlaces { key, device, host } in setup_places() {
+        writeln!(table, "| `{key}` | {} | {} |", device.join(", "), host.join(", ")).unwrap();
+    }
+    table
+}
+
+/// Compares the tables of a page between marks.
+fn compare_tables(path: &str, tables: &[String]) {
     const BEGIN: &str = "<!-- made by tests/contracts/docs.rs -->\n";
     const END: &str = "<!-- end -->\n";
-    let mut rest = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut rest = std::fs::read_to_string(root().join(path)).unwrap();
     let mut expected = String::new();
-    for table in [preset_table(), backend_table()] {
-        let (before, after) = rest.split_once(BEGIN).expect("the README has the beginning marks");
-        let (_, after) = after.split_once(END).expect("the README has the end marks");
+    for table in tables {
+        let (before, after) = rest.split_once(BEGIN).expect("the page has the beginning marks");
+        let (_, after) = after.split_once(END).expect("the page has the end marks");
         write!(expected, "{before}{BEGIN}{table}{END}").unwrap();
         rest = after.to_string();
     }
-    compare("README.md", &(expected + &rest));
+    compare(path, &(expected + &rest));
+}
+
+#[test]
+fn tables_inside_of_pages_are_current() {
+    compare_tables("README.md", &[preset_table(), backend_table()]);
+    compare_tables("docs/gpu.md", &[setup_table()]);
 }
 
 /// An option that nothing reads would be accepted and ignored.
@@ -159,7 +175,7 @@ fn rows_of_tables_have_the_cells_of_their_head() {
 #[test]
 fn lines_of_the_documentation_are_short() {
     // Generated from tables in the sources.
-    let long = ["options.md", "presets.md", "report.md", "statuses.md"];
+    let long = ["options.md", "report.md", "statuses.md"];
     for page in pages().iter().filter(|page| !long.iter().any(|name| page.ends_with(name))) {
         let mut code = false;
         for (i, line) in std::fs::read_to_string(page).unwrap().lines().enumerate() {
