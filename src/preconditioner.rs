@@ -243,8 +243,10 @@ impl Inverse {
     }
 
     fn warn_of_breakdowns(&self) {
-        if let Some(fsai) = self.built.fsai.as_ref().filter(|fsai| fsai.breakdowns > 0) {
-            let (rows, all) = (fsai.breakdowns, fsai.rows);
+        let report = self.report();
+        let (rows, fsai) = (report.fsai_breakdowns(), report.fsai.as_ref());
+        let all = fsai.map_or_else(|| report.levels.iter().map(|level| level.rows).sum(), |fsai| fsai.rows);
+        if rows > 0 {
             self.context.log(LogLevel::Warning, || {
                 format!("FSAI: the matrix is not positive definite on the pattern of {rows} of {all} rows")
             });

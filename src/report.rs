@@ -38,6 +38,8 @@ pub struct LevelReport {
     pub pre_sweeps: usize,
     /// Post-smoothing sweeps, in the opposite direction.
     pub post_sweeps: usize,
+    /// Rows of the factors of an FSAI smoother on whose pattern the matrix is not positive definite.
+    pub breakdowns: usize,
     /// Reason for the number formats, if the options left them open; else empty.
     pub precision_reason: String,
     /// What this rank has of the matrix, where it is over ranks.
@@ -310,7 +312,7 @@ facts! {
     "factor_nonzeros", Whole, "entries of the triangular factors; 0 where the matrix was not factorised", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
     "fsai_nonzeros", Whole, "entries of the factors of an FSAI preconditioner; 0 without one", |r, i| Int(r.fsai.as_ref().map_or(0, |f| f.nonzeros as i64));
     "fsai_precision", Whole, "storage of these factors; empty without one", |r, i| Text(r.fsai.as_ref().map_or_else(String::new, |f| f.precision.name().to_string()));
-    "fsai_breakdowns", Whole, "rows of these factors on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had", |r, i| Int(r.fsai.as_ref().map_or(0, |f| f.breakdowns as i64));
+    "fsai_breakdowns", Whole, "rows of these factors, or of those of the smoothers of all levels, on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had", |r, i| Int(r.fsai_breakdowns() as i64);
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
@@ -423,6 +425,12 @@ impl Report {
     /// Stored values of all level matrices.
     pub(crate) fn nonzeros(&self) -> usize {
         self.levels.iter().map(|l| l.nonzeros).sum()
+    }
+
+    /// Rows of the factors of FSAI, or of its smoothers on all levels, on whose pattern the matrix is not positive definite.
+    pub fn fsai_breakdowns(&self) -> usize {
+        let of_levels = self.levels.iter().map(|level| level.breakdowns).sum();
+        self.fsai.as_ref().map_or(of_levels, |fsai| fsai.breakdowns)
     }
 
     /// Stored values of all level matrices over those of the finest.

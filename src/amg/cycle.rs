@@ -184,6 +184,7 @@ impl<B: Backend, V: Number> Level<B, V> {
             smoother,
             pre_sweeps,
             post_sweeps,
+            breakdowns: self.smoother.as_ref().map_or(0, |smoother| smoother.breakdowns()),
             precision_reason: String::new(),
             part: self.a.own_part(),
         });

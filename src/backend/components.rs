@@ -173,6 +173,8 @@ pub(crate) struct Spectrum<S: Setup, T: Scalar> {
     pub l1_inverse: Mutex<Option<S::Buffer<T>>>,
     /// The factors of FSAI, if the level was stored before.
     pub fsai: Mutex<Option<Factors<S, T>>>,
+    /// The pattern of these factors, which updates keep.
+    pub fsai_pattern: Mutex<Option<S::Pattern>>,
     /// The matrix as the level stores it, until the smoother that keeps a matrix is there.
     pub stored: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -180,8 +182,17 @@ pub(crate) struct Spectrum<S: Setup, T: Scalar> {
 impl<S: Setup, T: Scalar> Default for Spectrum<S, T> {
     fn default() -> Self {
         let (inverse, l1_inverse, fsai) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
-        let stored = Mutex::new(None);
-        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse, fsai, stored }
+        let (fsai_pattern, stored) = (Mutex::new(None), Mutex::new(None));
+        Spectrum {
+            known: None,
+            earlier: None,
+            estimated: OnceLock::new(),
+            inverse,
+            l1_inverse,
+            fsai,
+            fsai_pattern,
+            stored,
+        }
     }
 }
 

@@ -114,11 +114,14 @@ pub(crate) struct Factors<S: Setup, T: Scalar> {
     pub transposed: S::Matrix<T>,
     /// Whether they are those of a scaled matrix.
     pub is_scaled: bool,
+    /// See [`Factor::breakdowns`].
+    pub breakdowns: usize,
 }
 
 impl<S: Setup, T: Scalar> Clone for Factors<S, T> {
     fn clone(&self) -> Self {
-        Factors { g: self.g.clone(), transposed: self.transposed.clone(), is_scaled: self.is_scaled }
+        let Factors { g, transposed, is_scaled, breakdowns } = self;
+        Factors { g: g.clone(), transposed: transposed.clone(), is_scaled: *is_scaled, breakdowns: *breakdowns }
     }
 }
 

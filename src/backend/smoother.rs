@@ -40,6 +40,10 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     fn is_symmetric(&self) -> bool;
     /// Vectors of scratch space that a sweep needs.
     fn scratch(&self) -> usize;
+    /// Rows of a factor on whose pattern the matrix is not positive definite.
+    fn breakdowns(&self) -> usize {
+        0
+    }
     /// Bytes that the library holds for its data.
     fn bytes(&self) -> usize;
 }

@@ -3,7 +3,7 @@
 
 use super::chebyshev::Polynomial;
 use crate::backend::components::{SmootherInput, SmootherSetup};
-use crate::backend::fsai::{Factors, Fsai, FsaiFactor};
+use crate::backend::fsai::{Factor, Factors, Fsai, FsaiFactor};
 use crate::backend::parameters::Estimate;
 use crate::backend::setup::{By, SetupMatrix, Store};
 use crate::backend::{Backend, Operator, Smoother, Sweep};
@@ -18,6 +18,7 @@ const LARGEST: f64 = 1.7;
 struct Stored<B: Backend, V: Number> {
     g: Box<dyn Operator<B, V>>,
     transposed: Box<dyn Operator<B, V>>,
+    breakdowns: usize,
 }
 
 impl<B: Backend, V: Number> Stored<B, V> {
@@ -61,6 +62,10 @@ impl<B: Backend, V: Number> Smoother<B, V> for Smoothing<B, V> {
 
     fn scratch(&self) -> usize {
         2
+    }
+
+    fn breakdowns(&self) -> usize {
+        self.stored.breakdowns
     }
 
     fn bytes(&self) -> usize {
@@ -107,6 +112,10 @@ impl<B: Backend, V: Number> Smoother<B, V> for Accelerated<B, V> {
         3
     }
 
+    fn breakdowns(&self) -> usize {
+        self.stored.breakdowns
+    }
+
     fn bytes(&self) -> usize {
         self.stored.bytes()
     }
@@ -119,7 +128,7 @@ pub struct FsaiSetup;
 pub struct ChebyshevFsaiSetup;
 
 /// G and Gᵀ of a level. Levels are stored more than once where their formats are chosen; G is computed the first time, and
-/// scaled by the columns once the variables of the level are.
+/// scaled by the columns once the variables of the level are. An update computes G on the pattern that it had.
 fn factors<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
     input: &SmootherInput<'_, S, B, T>,
 ) -> Result<Factors<S, T>> {
@@ -130,11 +139,18 @@ fn factors<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
             g: setup.scaled(&factors.g, By::One, By::Times(by))?,
             transposed: setup.scaled(&factors.transposed, By::Times(by), By::One)?,
             is_scaled,
+            breakdowns: factors.breakdowns,
         },
         (Some(factors), _) if factors.is_scaled == is_scaled => factors,
         _ => {
-            let g = setup.factor(&setup.in_blocks(input.matrix()?)?, &Fsai::new(input.parameters))?.g;
-            Factors { transposed: setup.transpose(&g)?, g, is_scaled }
+            let a = setup.in_blocks(input.matrix()?)?;
+            let mut pattern = lock(input.spectrum.fsai_pattern.lock());
+            let Factor { g, breakdowns } = match &*pattern {
+                Some(pattern) => setup.on_pattern(&a, pattern)?,
+                None => setup.factor(&a, &Fsai::new(input.parameters))?,
+            };
+            *pattern = Some(g.pattern());
+            Factors { transposed: setup.transpose(&g)?, g, is_scaled, breakdowns }
         }
     };
     Ok(known.insert(factors).clone())
@@ -177,7 +193,8 @@ fn stored<S: Store<B> + FsaiFactor, B: Backend, T: Scalar, N: Number, V: Number>
 ) -> Result<(Stored<B, V>, f64)> {
     let (factors, largest) = factors_and_eigenvalue(input)?;
     let g = input.own_operator::<N, V>(&factors.g)?;
-    Ok((Stored { g, transposed: input.own_operator::<N, V>(&factors.transposed)? }, largest))
+    let transposed = input.own_operator::<N, V>(&factors.transposed)?;
+    Ok((Stored { g, transposed, breakdowns: factors.breakdowns }, largest))
 }
 
 /// The largest eigenvalue of G A Gᵀ, which scaling does not change.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace::matrix::Values;
 use terrace::report::Fact;
 use terrace::sparse::Csr;
-use terrace::{Config, Context, Fsai, Guess, Matrix, Report, Solver, Status, gallery, krylov};
+use terrace::{Amg, Config, Context, Fsai, Guess, Matrix, Report, Solver, Status, gallery, krylov};
 
 type Options<'a> = &'a [(&'a str, &'a str)];
 
@@ -309,6 +309,49 @@ fn rows_that_break_down_are_counted_and_have_their_diagonal_alone() {
             let mut x = [f64::NAN; 3];
             fsai.apply(&[1.0, 1.0, 1.0], &mut x).unwrap();
             assert_eq!(x, [1.0, 1.0, 0.25], "{pattern} on {device}");
+        }
+    }
+}
+
+const SMOOTHERS: [&str; 2] = ["fsai", "chebyshev_fsai"];
+
+#[test]
+fn an_update_of_a_hierarchy_keeps_the_patterns_of_its_smoothers() {
+    // The patterns of the two matrices have different numbers of entries, so that an update that searched again would hold other bytes.
+    for (case, smoother) in SMOOTHERS.into_iter().enumerate() {
+        for device in std::iter::once("host:2").chain(rotating_devices(case)) {
+            let (context, matrix) = (Context::new(device).unwrap(), problem("lognormal:10:seed=1"));
+            let options = [("amg.smoother.type", smoother), ("amg.coarsening.type", "pmis"), ("fsai.tolerance", "0.1")];
+            let bytes = |amg: &Amg| amg.report().levels[0].bytes;
+            let mut amg = Amg::setup(&context, &matrix, &config(&options)).unwrap();
+            let before = bytes(&amg);
+            matrix.update_values(changed(&matrix, "lognormal:10:seed=2")).unwrap();
+            amg.update().unwrap();
+            let anew = Amg::setup(&context, &matrix, &config(&options)).unwrap();
+            assert_eq!(bytes(&amg), before, "{smoother} on {device}");
+            assert_ne!(bytes(&anew), before, "{smoother} on {device}: other values have other patterns");
+        }
+    }
+}
+
+#[test]
+fn breakdowns_of_smoothers_are_counted_on_all_levels() {
+    for smoother in SMOOTHERS {
+        for device in std::iter::once("host:1").chain(devices()) {
+            let context = Context::new(device).unwrap();
+            let breakdowns = |shift: f64| {
+                let matrix = problem("poisson5:12");
+                let mut values = matrix.shared::<f64>().unwrap().values.as_slice().to_vec();
+                values.iter_mut().filter(|value| **value > 0.0).for_each(|value| *value -= shift);
+                matrix.update_values(values.into()).unwrap();
+                let options = [("amg.smoother.type", smoother), ("amg.max_levels", "2"), ("fsai.pattern", "static")];
+                let amg = Amg::setup(&context, &matrix, &config(&options)).unwrap();
+                let Some(Fact::Int(count)) = amg.report().fact("fsai_breakdowns", 0) else { panic!("a number") };
+                count
+            };
+            assert_eq!(breakdowns(0.0), 0, "{smoother} on {device}");
+            // Diagonal entries of 1 beside couplings of -1.
+            assert!(breakdowns(3.0) > 0, "{smoother} on {device}");
         }
     }
 }

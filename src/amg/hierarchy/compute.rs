@@ -205,11 +205,13 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         (old, other): (Option<LevelSymbolic<S>>, Option<Choice<S>>),
         computed: &mut ComputedLevel<S, T>,
     ) -> Result<()> {
+        let mut fsai_pattern = None;
         let (begin, product, earlier_eigenvalue, formats, rechecked, next_functions) = match (old, other) {
             (Some(old), _) => {
                 let LevelSymbolic {
                     transfers, coarse, product, largest_eigenvalue, formats, rechecked, functions, ..
                 } = old;
+                fsai_pattern = old.fsai_pattern;
                 (Begin::Earlier(transfers), Some((coarse, product)), largest_eigenvalue, formats, rechecked, functions)
             }
             (None, Some(choice)) => (Begin::Choice(choice), None, None, Formats::default(), None, None),
@@ -242,7 +244,8 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         let (known, inverse) = largest_eigenvalue.unzip();
         let earlier = if known.is_none() { earlier_eigenvalue.clone() } else { None };
         let largest_eigenvalue = known.clone().or(earlier_eigenvalue);
-        computed.spectrum = Spectrum { known, earlier, inverse: Mutex::new(inverse), ..Spectrum::default() };
+        let (inverse, fsai_pattern) = (Mutex::new(inverse), Mutex::new(fsai_pattern));
+        computed.spectrum = Spectrum { known, earlier, inverse, fsai_pattern, ..Spectrum::default() };
         computed.coarse_rows = Some(coarse.scalar_rows());
         computed.transfer = Some((p, r));
         computed.formats = Mutex::new(formats.clone());
@@ -269,6 +272,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
             coarse: coarse.pattern(),
             product,
             largest_eigenvalue,
+            fsai_pattern: None,
             formats: Formats::default(),
             rechecked,
             within,
@@ -292,6 +296,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         let mut symbolic = self.symbolic;
         for (symbolic, level) in symbolic.iter_mut().zip(self.levels) {
             symbolic.largest_eigenvalue = level.spectrum.estimated.into_inner().or(symbolic.largest_eigenvalue.take());
+            symbolic.fsai_pattern = level.spectrum.fsai_pattern.into_inner().unwrap_or_default();
             symbolic.formats = level.formats.into_inner().unwrap_or_default();
         }
         symbolic

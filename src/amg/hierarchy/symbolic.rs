@@ -36,6 +36,8 @@ pub(super) struct LevelSymbolic<S: Setup> {
     pub product: S::Product,
     /// The largest eigenvalue that the smoother went by, where it was estimated.
     pub largest_eigenvalue: Option<Largest>,
+    /// The pattern of the factors of an FSAI smoother.
+    pub fsai_pattern: Option<S::Pattern>,
     pub formats: Formats<S>,
     /// Only with `recheck`.
     pub rechecked: Option<Rechecked<S>>,
@@ -53,6 +55,7 @@ impl<S: Setup> Clone for LevelSymbolic<S> {
             coarse: self.coarse.clone(),
             product: self.product.clone(),
             largest_eigenvalue: self.largest_eigenvalue.clone(),
+            fsai_pattern: self.fsai_pattern.clone(),
             formats: self.formats.clone(),
             rechecked: self.rechecked.clone(),
             within: self.within.clone(),
@@ -75,6 +78,7 @@ impl<S: Setup> LevelSymbolic<S> {
             + symbolic.into_iter().flatten().sum::<usize>()
             + functions
             + self.coarse.bytes(1)
+            + self.fsai_pattern.as_ref().map_or(0, |pattern| pattern.bytes(1))
             + self.product.bytes()
             + self.formats.bytes()
     }
