@@ -1,4 +1,4 @@
-// terrace_mfem.hpp: Terrace for programs that use MFEM (4.5 or newer, serial): preconditioner and solver for an mfem::SparseMatrix. Header
+// terrace_mfem.hpp: Terrace for programs that use MFEM (4.7 or newer, serial): preconditioner and solver for an mfem::SparseMatrix. Header
 // only, C++17; link with -lterrace.
 //
 //     terrace_mfem::AMG amg(A);                    // instead of GSSmoother M(A)
