@@ -45,65 +45,72 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_size_of(void *user) {
     return MPI_Comm_size(((terrace_mpi_rank *)user)->data, &size) == MPI_SUCCESS ? size : 0;
 }
 
-/* Requests are kept in the room of a pointer. */
-typedef char terrace_mpi_request_fits[sizeof(MPI_Request) <= sizeof(void *) ? 1 : -1];
-
-TERRACE_MPI_FUNCTION int32_t terrace_mpi_keep(MPI_Request from, void **request) {
-    *request = NULL;
-    memcpy(request, &from, sizeof from);
-    return 0;
-}
+/* A message under way; whether it is one that this rank receives. */
+typedef struct {
+    MPI_Request request;
+    int receives;
+} terrace_mpi_message;
 
 TERRACE_MPI_FUNCTION void terrace_mpi_revoke(void *user);
 
-/* Waits for requests, and for a last message of a rank that cannot go on. Messages between two ranks are then cancelled; a collective
-   operation cannot be, so that its buffers must stay. The same where the time is up. */
-TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait(terrace_mpi_rank *rank, int count, MPI_Request *requests, int collective) {
+/* Waits for requests, and for a last message of a rank that cannot go on. Fails then, where MPI fails, and where the time is up; what is not
+   complete is in the list. */
+TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait(terrace_mpi_rank *rank, int count, MPI_Request *requests) {
     const double start = rank->timeout > 0.0 ? MPI_Wtime() : 0.0;
     for (;;) {
         int done = 0, gone = 0;
         int error = MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
-        if (error != MPI_SUCCESS) return error;
-        if (done) return 0;
-        error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rank->last, &gone, MPI_STATUS_IGNORE);
-        if (error != MPI_SUCCESS) return error;
+        if (error == MPI_SUCCESS && done) return 0;
+        if (error == MPI_SUCCESS) error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rank->last, &gone, MPI_STATUS_IGNORE);
         if (rank->timeout > 0.0 && MPI_Wtime() - start > rank->timeout) terrace_mpi_revoke(rank);
-        if (gone || rank->revoked) {
-            for (int i = 0; i < count; ++i) {
-                if (collective || requests[i] == MPI_REQUEST_NULL) continue;
-                MPI_Cancel(&requests[i]);
-                MPI_Request_free(&requests[i]);
-            }
-            rank->revoked = 1;
-            return -1;
-        }
+        if (error == MPI_SUCCESS && !gone && !rank->revoked) continue;
+        rank->revoked = rank->revoked || gone;
+        return error != MPI_SUCCESS ? error : -1;
     }
+}
+
+TERRACE_MPI_FUNCTION int32_t terrace_mpi_post(terrace_mpi_rank *rank, void *data, size_t bytes, int other, int tag, int receives, void **request) {
+    *request = NULL;
+    if (bytes > INT_MAX || rank->revoked) return -1;
+    terrace_mpi_message *message = (terrace_mpi_message *)malloc(sizeof *message);
+    if (message == NULL) return -1;
+    message->receives = receives;
+    const int error = receives ? MPI_Irecv(data, (int)bytes, MPI_BYTE, other, tag, rank->data, &message->request)
+                               : MPI_Isend(data, (int)bytes, MPI_BYTE, other, tag, rank->data, &message->request);
+    if (error != MPI_SUCCESS) {
+        free(message);
+        return error;
+    }
+    *request = message;
+    return 0;
 }
 
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_send(void *user, const void *data, size_t bytes, int32_t to, int32_t tag, void **request) {
-    terrace_mpi_rank *rank = (terrace_mpi_rank *)user;
-    MPI_Request sent = MPI_REQUEST_NULL;
-    if (bytes > INT_MAX || rank->revoked) return -1;
-    const int error = MPI_Isend((void *)data, (int)bytes, MPI_BYTE, to, tag, rank->data, &sent);
-    return error != MPI_SUCCESS ? error : terrace_mpi_keep(sent, request);
+    return terrace_mpi_post((terrace_mpi_rank *)user, (void *)data, bytes, to, tag, 0, request);
 }
 
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_receive(void *user, void *data, size_t bytes, int32_t from, int32_t tag, void **request) {
-    terrace_mpi_rank *rank = (terrace_mpi_rank *)user;
-    MPI_Request received = MPI_REQUEST_NULL;
-    if (bytes > INT_MAX || rank->revoked) return -1;
-    const int error = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, rank->data, &received);
-    return error != MPI_SUCCESS ? error : terrace_mpi_keep(received, request);
+    return terrace_mpi_post((terrace_mpi_rank *)user, data, bytes, from, tag, 1, request);
 }
 
+/* After a failure no message may be written to buffers that the library then frees: a receive is cancelled, and MPI_Wait returns for one that
+   is, whatever the other ranks do. It may wait for a receiver, where a send cannot be cancelled, so that a send is left to MPI. */
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait_all(void *user, int32_t count, void **requests) {
     MPI_Request few[64], *all = few;
-    if (count > 64) {
-        all = (MPI_Request *)malloc((size_t)count * sizeof *all);
-        if (all == NULL) return -1;
+    int32_t error = 0;
+    if (count > 64) all = (MPI_Request *)malloc((size_t)count * sizeof *all);
+    for (int32_t i = 0; all != NULL && i < count; ++i) all[i] = ((terrace_mpi_message *)requests[i])->request;
+    error = all == NULL ? -1 : terrace_mpi_wait((terrace_mpi_rank *)user, count, all);
+    for (int32_t i = 0; i < count; ++i) {
+        terrace_mpi_message *message = (terrace_mpi_message *)requests[i];
+        MPI_Request left = all == NULL ? message->request : all[i];
+        if (error != 0 && left != MPI_REQUEST_NULL) {
+            MPI_Cancel(&left);
+            if (message->receives) MPI_Wait(&left, MPI_STATUS_IGNORE);
+            else MPI_Request_free(&left);
+        }
+        free(message);
     }
-    for (int32_t i = 0; i < count; ++i) memcpy(&all[i], &requests[i], sizeof all[i]);
-    const int32_t error = terrace_mpi_wait((terrace_mpi_rank *)user, count, all, 0);
     if (all != few) free(all);
     return error;
 }
@@ -117,15 +124,17 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_all_reduce(void *user, const int64_t *o
     if (buffers == NULL) return -1;
     memcpy(buffers, own, (size_t)count * sizeof *own);
     int32_t error = MPI_Iallreduce(buffers, buffers + count, count, MPI_INT64_T, op, rank->data, &request);
-    if (error == MPI_SUCCESS) error = terrace_mpi_wait(rank, 1, &request, 1);
+    /* A collective operation cannot be cancelled, so that after a failure its buffers stay. */
+    if (error == MPI_SUCCESS) error = terrace_mpi_wait(rank, 1, &request);
     if (error != 0) return error;
     memcpy(all, buffers + count, (size_t)count * sizeof *all);
     free(buffers);
     return 0;
 }
 
-/* MPI counts with int, so that more than 2 GiB are gathered in pieces of this many bytes from each rank. */
+/* MPI counts with int, so that bytes are gathered in pieces: at most so many from each rank, and so many from all of them. */
 #define TERRACE_MPI_PIECE ((size_t)1 << 20)
+#define TERRACE_MPI_PIECES ((size_t)1 << 28)
 
 TERRACE_MPI_FUNCTION int32_t terrace_mpi_all_gather(void *user, const void *own, size_t bytes, void *all, const size_t *lengths,
                                                     const size_t *offsets) {
@@ -136,8 +145,9 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_all_gather(void *user, const void *own,
     for (int32_t i = 0; i < size; ++i) {
         if (lengths[i] > longest) longest = lengths[i];
     }
-    const size_t piece = longest < TERRACE_MPI_PIECE ? longest : TERRACE_MPI_PIECE;
-    if ((size_t)size * piece > INT_MAX) return -1;
+    size_t piece = longest < TERRACE_MPI_PIECE ? longest : TERRACE_MPI_PIECE;
+    if (piece > TERRACE_MPI_PIECES / (size_t)size) piece = TERRACE_MPI_PIECES / (size_t)size;
+    if (longest > 0 && piece == 0) return -1;
     int *numbers = (int *)malloc(2 * (size_t)size * sizeof *numbers);
     char *buffers = (char *)malloc(((size_t)size + 1) * piece + 1);
     if (numbers == NULL || buffers == NULL) {
@@ -159,7 +169,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_all_gather(void *user, const void *own,
             memcpy(buffers, (const char *)own + begin, (size_t)here);
         }
         int32_t error = MPI_Iallgatherv(buffers, here, MPI_BYTE, buffers + piece, numbers, numbers + size, MPI_BYTE, rank->data, &request);
-        if (error == MPI_SUCCESS) error = terrace_mpi_wait(rank, 1, &request, 1);
+        if (error == MPI_SUCCESS) error = terrace_mpi_wait(rank, 1, &request);
         if (error != 0) return error;
         for (int32_t i = 0; i < size; ++i) {
             if (numbers[i] > 0) memcpy((char *)all + offsets[i] + begin, buffers + piece + numbers[size + i], (size_t)numbers[i]);
@@ -175,7 +185,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_barrier(void *user) {
     MPI_Request request = MPI_REQUEST_NULL;
     if (rank->revoked) return -1;
     const int error = MPI_Ibarrier(rank->data, &request);
-    return error != MPI_SUCCESS ? error : terrace_mpi_wait(rank, 1, &request, 1);
+    return error != MPI_SUCCESS ? error : terrace_mpi_wait(rank, 1, &request);
 }
 
 TERRACE_MPI_FUNCTION void terrace_mpi_revoke(void *user) {

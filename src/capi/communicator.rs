@@ -42,7 +42,7 @@ pub type terrace_receive_callback = Option<
     ) -> i32,
 >;
 
-/// Waits for all of these requests.
+/// Waits for all of these requests. Once it has returned, also with an error, none of them writes to its bytes any more: these are then freed.
 pub type terrace_wait_all_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, count: i32, requests: *mut *mut c_void) -> i32>;
 
@@ -113,8 +113,8 @@ pub struct terrace_communicator {
     pub barrier: terrace_barrier_callback,
     /// Makes another communicator.
     pub duplicate: terrace_duplicate_callback,
-    /// Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later. NULL where that cannot be
-    /// done; a failure on one rank may then leave the others waiting.
+    /// Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later, as do the messages of this
+    /// rank that are under way. NULL where that cannot be done; a failure on one rank may then leave it and the others waiting.
     pub revoke: terrace_end_callback,
     /// Frees what `user` leads to.
     pub free: terrace_end_callback,

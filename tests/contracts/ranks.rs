@@ -64,6 +64,15 @@ fn a_rank_that_cannot_go_on_ends_the_waiting_of_the_others() {
     assert_eq!(run(&program, Some(3), &[]), "all is well\n");
 }
 
+/// `include/terrace_mpi.h` over a stand-in of MPI, with thousands of ranks and with failures of MPI.
+#[test]
+fn the_header_for_mpi_gathers_from_thousands_of_ranks_and_ends_what_it_receives() {
+    let stand_in = format!("-I{}", root().join("tests/stand_in/mpi").display());
+    let sources = ["tests/c/mpi_stand_in.c", "tests/c/check.c"].map(|source| root().join(source));
+    let program = Compiler::c().with(&[&stand_in]).build(&sources);
+    assert_eq!(run(&program, None, &[]), "all is well\n");
+}
+
 /// `fortran/terrace_mpi.f90` with the file of C that it needs.
 #[test]
 fn fortran_passes_its_communicator() {

@@ -131,9 +131,8 @@ impl Communicator for Table {
         let posted = post();
         match &posted {
             Ok(()) => meanwhile(),
-            // What was posted must end before the buffers do, and ends at once when the communicator is revoked.
-            Err(_) if self.functions.revoke.is_some() => self.revoke(),
-            Err(_) => return posted,
+            // What was posted must end before the buffers do, and ends at once when the communicator is revoked, if it can be.
+            Err(_) => self.revoke(),
         }
         match requests.len() {
             0 => posted,

@@ -40,6 +40,77 @@ fn on_ranks<R: Send>(size: i32, work: impl Fn(&TestContext, usize) -> R + Sync) 
     })
 }
 
+/// A table whose second message cannot be sent, and that cannot be revoked. `user` counts what is under way.
+fn without_revoke(under_way: &mut i32) -> terrace_communicator {
+    unsafe extern "C" fn one(_: *mut c_void) -> i32 {
+        1
+    }
+    unsafe extern "C" fn end(_: *mut c_void) {}
+    unsafe extern "C" fn receive(
+        user: *mut c_void,
+        _: *mut c_void,
+        _: usize,
+        _: i32,
+        _: i32,
+        _: *mut *mut c_void,
+    ) -> i32 {
+        // SAFETY: the counter that the table was made with.
+        unsafe { *user.cast::<i32>() += 1 };
+        0
+    }
+    unsafe extern "C" fn send(_: *mut c_void, _: *const c_void, _: usize, _: i32, _: i32, _: *mut *mut c_void) -> i32 {
+        7
+    }
+    unsafe extern "C" fn wait_all(user: *mut c_void, count: i32, _: *mut *mut c_void) -> i32 {
+        // SAFETY: as above.
+        unsafe { *user.cast::<i32>() -= count };
+        0
+    }
+    unsafe extern "C" fn reduce(_: *mut c_void, _: *const i64, _: *mut i64, _: i32, _: i32) -> i32 {
+        7
+    }
+    unsafe extern "C" fn gather(
+        _: *mut c_void,
+        _: *const c_void,
+        _: usize,
+        _: *mut c_void,
+        _: *const usize,
+        _: *const usize,
+    ) -> i32 {
+        7
+    }
+    unsafe extern "C" fn duplicate(_: *mut c_void, _: *mut c_void) -> i32 {
+        7
+    }
+    terrace_communicator {
+        user: (&raw mut *under_way).cast(),
+        rank: Some(one),
+        size: Some(one),
+        send: Some(send),
+        receive: Some(receive),
+        wait_all: Some(wait_all),
+        all_reduce: Some(reduce),
+        all_gather: Some(gather),
+        barrier: Some(one),
+        duplicate: Some(duplicate),
+        revoke: None,
+        free: Some(end),
+        timeout: None,
+    }
+}
+
+#[test]
+fn a_message_that_cannot_be_sent_leaves_none_under_way() {
+    use crate::comm::{Communicator, Part};
+    let mut under_way = 0;
+    let functions = without_revoke(&mut under_way);
+    // SAFETY: the functions are those that the documentation of the table describes.
+    let table = unsafe { Table::lent(&functions) }.unwrap();
+    let (parts, mut incoming) = ([0, 1].map(|begin| Part { rank: 0, begin, length: 1 }), [0; 2]);
+    let error = table.exchange(0, &parts, &[1, 2], &parts, &mut incoming, &mut || ()).unwrap_err();
+    assert_eq!((error.status, under_way), (Status::Callback, 0), "{error}");
+}
+
 /// Two rows of a tridiagonal matrix of `total` rows, counted from 1, with 32-bit indices.
 fn create(
     context: &TestContext,
