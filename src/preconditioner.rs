@@ -126,7 +126,7 @@ pub(crate) struct Updated {
 
 /// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
 fn own_matrix(context: &Context, matrix: &Arc<Matrix>, config: &Config, rescales: bool) -> Result<(Arc<Matrix>, i32)> {
-    match if rescales { matrix.units(config)? } else { 0 } {
+    match if rescales { matrix.units(context, config)? } else { 0 } {
         0 => Ok((matrix.with_own_values(context)?, 0)),
         units => Ok((Arc::new(matrix.times_power(units)?), units)),
     }

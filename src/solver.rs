@@ -130,9 +130,18 @@ struct State {
     rows: usize,
     /// Changes of the matrix that the operator of the engine has taken over.
     changes: u64,
+    /// Over ranks, the size of the values of this rank that it has taken over.
+    size: f64,
     transposed: Transposed,
     /// Over ranks, how the matrix is spread over them.
     ranks: Option<RanksReport>,
+}
+
+impl State {
+    /// The exponent of the power of two by which the matrix is multiplied.
+    fn units(&self) -> i32 {
+        self.scaled.as_ref().map_or(0, |(_, k)| *k)
+    }
 }
 
 /// The engine on the context's backend.
@@ -337,9 +346,21 @@ impl Solver {
         self.phases.seconds.reserve(MAX_PHASES);
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();
-        let ranks = None;
-        self.state =
-            Some(State { matrix, order, grid, scaled, inverse, engine, fallback, rows, changes, transposed, ranks });
+        let (size, ranks) = (0.0, None);
+        self.state = Some(State {
+            matrix,
+            order,
+            grid,
+            scaled,
+            inverse,
+            engine,
+            fallback,
+            rows,
+            changes,
+            size,
+            transposed,
+            ranks,
+        });
         Ok(())
     }
 
@@ -377,7 +398,7 @@ impl Solver {
     fn scaled_matrix(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<(Arc<Matrix>, i32)>> {
         // The size of an operator callback is not known.
         let Some(matrix) = matrix.filter(|_| self.operator.is_none()) else { return Ok(None) };
-        match matrix.units(&self.config)? {
+        match matrix.units(&self.context, &self.config)? {
             0 => Ok(None),
             k => Ok(Some((Arc::new(matrix.times_power(k)?), k))),
         }
@@ -399,7 +420,7 @@ impl Solver {
             return self.update_over_ranks(&matrix);
         }
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
-            let now = callers.units(&self.config)?;
+            let now = callers.units(&self.context, &self.config)?;
             if Self::needs_other_units(state, now) {
                 let callers = Arc::clone(callers);
                 return self.setup(Some(&callers));
@@ -469,7 +490,7 @@ impl Solver {
             return self.update_direct();
         }
         callers.recheck_values(&self.context)?;
-        let now = callers.units(&self.config)?;
+        let now = callers.units(&self.context, &self.config)?;
         if Self::needs_other_units(state, now) {
             return self.setup(Some(&callers));
         }
@@ -497,7 +518,7 @@ impl Solver {
 
     /// Whether values of another size need other units than those of the last set-up.
     fn needs_other_units(state: &State, now: i32) -> bool {
-        let before = state.scaled.as_ref().map_or(0, |(_, k)| *k);
+        let before = state.units();
         (now == 0) != (before == 0) || now.abs_diff(before) > 50
     }
 

@@ -109,8 +109,7 @@ impl Distribution {
     /// The largest of numbers that are not negative, in the order infinity, NaN at the end; NaN where the communicator
     /// failed.
     pub fn max(&self, own: f64) -> f64 {
-        let largest = self.ranks.reduce(own.abs().to_bits() as i64, Reduction::Max);
-        self.ranks.keep(largest).map_or(f64::NAN, |bits| f64::from_bits(bits as u64))
+        self.ranks.keep(self.ranks.largest(own)).unwrap_or(f64::NAN)
     }
 
     /// Whether it is so on any rank; true where the communicator failed.

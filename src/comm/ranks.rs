@@ -76,6 +76,11 @@ impl Ranks {
         Ok(numbers[0])
     }
 
+    /// The largest of a number of each rank that is not negative; NaN is larger than any.
+    pub fn largest(&self, number: f64) -> Result<f64> {
+        Ok(from_ordered(self.reduce(ordered(number), Reduction::Max)?))
+    }
+
     /// Smallest, mean and largest of some numbers of each rank.
     pub fn spreads(&self, numbers: &[i64]) -> Result<Vec<Spread>> {
         let reduce = |reduction| {
@@ -168,21 +173,32 @@ impl Ranks {
         Ok(Error::new(status, format!("rank {rank} of {}: {}", self.size(), String::from_utf8_lossy(&all))))
     }
 
-    /// Runs collective work. Errors on which the ranks agreed, or which all of them find in the same numbers, are just
-    /// returned. An error of this rank alone, such as lack of memory in the middle, or a panic, makes what the others wait
+    /// Runs collective work, which may be part of other such work. Errors on which the ranks agreed, or which all of them find in the same
+    /// numbers, are just returned. An error of this rank alone, such as lack of memory in the middle, or a panic, makes what the others wait
     /// for fail.
     pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         let leaving = Leaving(self);
+        lock(self.agreed.lock()).take();
         let result = work();
         std::mem::forget(leaving);
         if let Err(error) = &result
             && matches!(error.status.row().class, Class::Resource | Class::Internal)
-            && !lock(self.agreed.lock()).take().is_some_and(|agreed| agreed == *error)
+            && !lock(self.agreed.lock()).as_ref().is_some_and(|agreed| agreed == error)
         {
             self.communicator.revoke();
         }
         result
     }
+}
+
+/// A number that is not negative as an integer of the same order, which ranks can reduce; NaN is larger than any.
+pub(crate) fn ordered(number: f64) -> i64 {
+    number.abs().to_bits() as i64
+}
+
+/// The number of which [`ordered`] made an integer.
+pub(crate) fn from_ordered(integer: i64) -> f64 {
+    f64::from_bits(integer as u64)
 }
 
 /// Work that a panic ends.

@@ -1,16 +1,15 @@
 //! The size of the values of a matrix, and copies in other units.
 
 use super::device_stencil::{DeviceStencilMatrix, with_stencil};
-use super::{DeviceMatrix, Matrix, MatrixStorage, Structure, Values};
+use super::{DeviceMatrix, DistributedRows, Matrix, MatrixStorage, Structure, Values};
 use crate::backend::Backend;
 use crate::config::Config;
+use crate::context::Context;
 use crate::error::{Result, try_capacity};
+use crate::host::Host;
 use crate::scalar::{Precision, Scalar};
 use crate::sync::lock;
 use std::sync::Arc;
-
-/// Values that tell the size of a matrix.
-const SAMPLE: usize = 4096;
 
 /// The exponent of the power of two by which a matrix is multiplied, so that products of its values stay in range; 0 for ordinary ones. `size` is
 /// that of its values, which are stored in `precision`. `in_f32` tells whether they are computed with in f32.
@@ -27,39 +26,54 @@ pub(crate) fn units(precision: Precision, in_f32: bool, size: f64) -> i32 {
 
 impl Matrix {
     /// The exponent of [`units`] for its values, where they are computed with in its precision, or in f32 by the options.
-    pub(crate) fn units(&self, config: &Config) -> Result<i32> {
+    pub(crate) fn units(&self, context: &Context, config: &Config) -> Result<i32> {
+        Ok(self.units_of(config, self.size_of_values(context)?))
+    }
+
+    /// The same for values of this size.
+    pub(crate) fn units_of(&self, config: &Config, size: f64) -> i32 {
         let in_f32 = self.precision() == Precision::F32 || config.text("precision.setup") == Precision::F32.name();
-        Ok(units(self.precision(), in_f32, self.size_of_values()?))
+        units(self.precision(), in_f32, size)
     }
 
-    /// The largest of its first values, in absolute value.
-    pub(crate) fn size_of_values(&self) -> Result<f64> {
-        fn largest<T: Scalar>(values: &[T]) -> f64 {
-            values.iter().take(SAMPLE).fold(0.0, |max, v| max.max(v.to_f64().abs()))
+    /// Collective: a copy in the units that the values of all ranks need, of which those of this rank have this size, and the exponent. None
+    /// where they need no other ones.
+    pub(crate) fn scaled_over_ranks(
+        &self,
+        config: &Config,
+        rows: &DistributedRows,
+        size: f64,
+    ) -> Result<Option<(Arc<Matrix>, i32)>> {
+        let ranks = &rows.over().ranks;
+        let k = self.units_of(config, ranks.largest(size)?);
+        if k == 0 {
+            return Ok(None);
         }
+        let copy = ranks.agree(self.times_power(k))?;
+        copy.set_changes(self.known_changes());
+        Ok(Some((Arc::new(copy), k)))
+    }
+
+    /// The largest of its values in absolute value; over ranks of those of this rank. A sample would not do: the largest may be in any row.
+    pub(crate) fn size_of_values(&self, context: &Context) -> Result<f64> {
+        let largest = |values: &Values| match values {
+            Values::F64(values) => Host::new(context).max_norm(values.as_slice()),
+            Values::F32(values) => Host::new(context).max_norm(values.as_slice()),
+        };
         match &self.storage {
-            MatrixStorage::Host { values, .. } => Ok(match &*lock(values.read()) {
-                Values::F64(values) => largest(values.as_slice()),
-                Values::F32(values) => largest(values.as_slice()),
+            MatrixStorage::Host { values, .. } => Ok(largest(&*lock(values.read()))),
+            MatrixStorage::Stencil(stencil) => Ok(largest(&stencil.values())),
+            MatrixStorage::Device(device) => Ok(match device.arrays.read()? {
+                DeviceMatrix::F64(a) => device.gpu().max_norm(&a.values),
+                DeviceMatrix::F32(a) => device.gpu().max_norm(&a.values),
             }),
-            MatrixStorage::Stencil(stencil) => Ok(match &stencil.values() {
-                Values::F64(values) => largest(values.as_slice()),
-                Values::F32(values) => largest(values.as_slice()),
-            }),
-            MatrixStorage::Device(device) => {
-                let gpu = device.gpu();
-                Ok(match device.arrays.read()? {
-                    DeviceMatrix::F64(a) => gpu.max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))),
-                    DeviceMatrix::F32(a) => gpu.max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))),
-                })
+            MatrixStorage::DeviceStencil(device) => {
+                with_stencil!(device.read()?, a => Ok(device.gpu().max_norm(&a.values)))
             }
-            MatrixStorage::DeviceStencil(device) => with_stencil!(device.read()?, a => {
-                Ok(device.gpu().max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))))
-            }),
         }
     }
 
-    /// A copy with values times 2^k, in the memory where this one is.
+    /// A copy with values times 2^k, in the memory where this one is; over ranks with the rows of this rank.
     pub(crate) fn times_power(&self, k: i32) -> Result<Matrix> {
         if let MatrixStorage::Stencil(stencil) = &self.storage {
             let copy = Matrix::on_grid(Arc::clone(&stencil.pattern), multiplied(&stencil.values(), k)?)?;
@@ -75,8 +89,9 @@ impl Matrix {
         let (structure, values) = self.copied()?;
         let Structure { rows, cols, block, ref offsets, ref columns, base } = *structure;
         let structure = Structure { rows, cols, block, offsets: offsets.clone(), columns: Arc::clone(columns), base };
-        let copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
+        let mut copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
         copy.take_unknowns_of(self);
+        copy.distributed = self.distributed.clone();
         match &self.storage {
             MatrixStorage::Device(device) => copy.to_gpu(device.gpu()),
             _ => Ok(copy),

@@ -178,8 +178,11 @@ impl Inverse {
                 config.set_str("precision.preset", "input")?;
             }
             let changes = ranks.agree(matrix.changes(context))?;
-            let (mut inverse, _) = Inverse::over_ranks(method, context, matrix, rows, &config)?;
-            inverse.changes = changes;
+            let size = ranks.agree(matrix.size_of_values(context))?;
+            let scaled = matrix.scaled_over_ranks(&config, rows, size)?;
+            let of = scaled.as_ref().map_or(matrix, |(copy, _)| copy);
+            let (mut inverse, _) = Inverse::over_ranks(method, context, of, rows, &config)?;
+            (inverse.changes, inverse.units) = (changes, scaled.map_or(0, |(_, k)| k));
             let spread = spread(Ok(inverse.report()), matrix, rows)?;
             inverse.whole = Some(Whole { matrix: Arc::clone(matrix), spread });
             Ok(inverse)
@@ -196,8 +199,10 @@ impl Inverse {
                 matrix.recheck_values(&self.context).map(|()| changes)
             });
             let changes = ranks.agree(checked)?;
-            self.update_over_ranks(matrix, rows, timeout)?;
-            self.changes = changes;
+            let size = ranks.agree(matrix.size_of_values(&self.context))?;
+            let scaled = matrix.scaled_over_ranks(&self.config, rows, size)?;
+            self.update_over_ranks(scaled.as_ref().map_or(matrix, |(copy, _)| copy), rows, timeout)?;
+            (self.changes, self.units) = (changes, scaled.map_or(0, |(_, k)| k));
             let spread = spread(Ok(self.report()), matrix, rows)?;
             if let Some(whole) = &mut self.whole {
                 whole.spread = spread;

@@ -323,6 +323,7 @@ impl Solver {
             fallback,
             rows,
             changes,
+            size: 0.0,
             transposed,
             ranks: None,
         });

@@ -6,7 +6,7 @@ use super::solves::Solves;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, MAX_PHASES, Solver, State, Transposed};
 use crate::backend::Backend;
-use crate::comm::{Ranks, Reduction, unavailable};
+use crate::comm::{Ranks, Reduction, from_ordered, ordered, unavailable};
 use crate::config::Config;
 use crate::context::LogLevel;
 use crate::error::{Result, Status, fail};
@@ -90,10 +90,12 @@ impl Solver {
         matrix.recheck_values(&self.context)
     }
 
-    fn state_over_ranks(&mut self, matrix: &Arc<Matrix>, rows: &Arc<DistributedRows>) -> Result<State> {
+    fn state_over_ranks(&mut self, callers: &Arc<Matrix>, rows: &Arc<DistributedRows>) -> Result<State> {
         let (over, ranks) = (rows.over(), &rows.over().ranks);
         self.context = self.context.with_own_scratch()?;
-        let changes = ranks.agree(matrix.changes(&self.context))?;
+        let (changes, size) = ranks.agree(self.values_of(callers))?;
+        let scaled = callers.scaled_over_ranks(&self.config, rows, size)?;
+        let (matrix, units) = scaled.as_ref().map_or((callers, 0), |(copy, k)| (copy, *k));
         self.effective = self.effective_over_ranks(matrix, rows)?;
         let mut inverse = self.inverse_over_ranks(matrix, rows)?;
         let local = matrix.rows();
@@ -101,27 +103,34 @@ impl Solver {
             Some(gpu) => {
                 let gpu = ranks.agree(gpu.over(over))?;
                 let engine = self.engine(&gpu, self.precision(), Some(matrix), &mut inverse, local);
-                BackendEngine::Gpu(ranks.settle(engine)?, Staging::default())
+                BackendEngine::Gpu(ranks.settle(engine)?.in_units(units), Staging::default())
             }
             None => {
                 let host = Host::new(&self.context).over(over);
                 let engine = self.engine(&host, self.precision(), Some(matrix), &mut inverse, local);
-                BackendEngine::Host(ranks.settle(engine)?)
+                BackendEngine::Host(ranks.settle(engine)?.in_units(units))
             }
         };
         Ok(State {
             order: None,
             grid: None,
-            matrix: Some(Arc::clone(matrix)),
-            scaled: None,
+            matrix: Some(Arc::clone(callers)),
+            scaled,
             inverse,
             engine,
             fallback: None,
             rows: local,
             changes,
+            size,
             transposed: Transposed::default(),
             ranks: None,
         })
+    }
+
+    /// The changes of a matrix, and the size of the values of this rank.
+    pub(super) fn values_of(&self, matrix: &Matrix) -> Result<(u64, f64)> {
+        let changes = matrix.changes(&self.context)?;
+        Ok((changes, matrix.size_of_values(&self.context)?))
     }
 
     /// Collective: the preconditioner.
@@ -209,19 +218,28 @@ impl Solver {
         let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
         let checked = timeout.and_then(|()| self.check_solve_over_ranks::<T>(matrix, lengths));
         let known = self.count.take();
-        ranks.agree(checked)?;
+        let (changes, size, has_changed) = ranks.agree(checked)?;
         // Vectors without elements do not tell how many there are.
         let count = known.or(lengths.0.checked_div(matrix.rows())).map(|count| count as i64);
-        let mut largest =
-            [i64::from(guess == Guess::Given), count.unwrap_or(i64::MIN), count.map_or(i64::MIN, |count| -count)];
+        let mut largest = [
+            i64::from(guess == Guess::Given),
+            count.unwrap_or(i64::MIN),
+            count.map_or(i64::MIN, |count| -count),
+            ordered(size),
+            i64::from(has_changed),
+        ];
         ranks.communicator().all_reduce(&mut largest, Reduction::Max)?;
-        let [given, most, fewest] = largest;
+        let [given, most, fewest, size_of_all, any_has_changed] = largest;
         if fewest != i64::MIN && most != -fewest {
             return fail!(
                 SizeMismatch,
                 "ranks solve for {} to {most} right-hand sides in one call; each must have its part of as many",
                 -fewest
             );
+        }
+        if any_has_changed != 0 {
+            let units = matrix.units_of(&self.config, from_ordered(size_of_all));
+            self.take_over_changes_over_ranks(matrix, ranks, (changes, size), has_changed, units)?;
         }
         self.count = Some(usize::try_from(most).unwrap_or(1));
         Ok(if given != 0 { Guess::Given } else { Guess::Zero })
@@ -232,8 +250,12 @@ impl Solver {
         self.count = self.is_over_ranks().then_some(count);
     }
 
-    /// What this rank can tell by itself. Takes over values of the matrix that have changed.
-    fn check_solve_over_ranks<T: Scalar>(&mut self, matrix: &Arc<Matrix>, (b, x): (usize, usize)) -> Result<()> {
+    /// What this rank can tell by itself: changes of its values, their size, and whether they are others than those of the operator.
+    fn check_solve_over_ranks<T: Scalar>(
+        &self,
+        matrix: &Arc<Matrix>,
+        (b, x): (usize, usize),
+    ) -> Result<(u64, f64, bool)> {
         let Some(state) = &self.state else { unreachable!("it has the matrix") };
         let n = state.rows;
         check_lengths(n, b, x)?;
@@ -249,30 +271,65 @@ impl Solver {
             BackendEngine::Gpu(engine, _) => engine.refuse::<T>().map(|_| ())?,
             BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
         }
-        let changes = matrix.changes(&self.context)?;
-        if changes == state.changes {
-            return Ok(());
+        if matrix.changes(&self.context)? == state.changes {
+            return Ok((state.changes, state.size, false));
         }
         matrix.recheck_values(&self.context)?;
+        let (changes, size) = self.values_of(matrix)?;
+        Ok((changes, size, true))
+    }
+
+    /// Collective: takes over new values of any rank in the operator. The preconditioner stays as it is, unless the values need other
+    /// units.
+    fn take_over_changes_over_ranks(
+        &mut self,
+        matrix: &Arc<Matrix>,
+        ranks: &Ranks,
+        (changes, size): (u64, f64),
+        has_changed: bool,
+        units: i32,
+    ) -> Result<()> {
+        if self.state.as_ref().is_some_and(|state| Self::needs_other_units(state, units)) {
+            return self.setup(Some(matrix));
+        }
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-        let renewed = match &mut state.engine {
-            BackendEngine::Host(Engine::F64(parts)) => self.renew_over_ranks(matrix, parts),
-            BackendEngine::Host(Engine::F32(parts)) => self.renew_over_ranks(matrix, parts),
-            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew_over_ranks(matrix, parts),
-            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew_over_ranks(matrix, parts),
-            BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
-        };
+        let renewed = ranks.agree(if has_changed { self.renew_over_ranks(matrix, &mut state) } else { Ok(()) });
         if renewed.is_ok() {
-            state.changes = changes;
+            (state.changes, state.size) = (changes, size);
         }
         self.state = Some(state);
         renewed
     }
 
     /// The operator for new values. Nothing of it is collective: other ranks may have no new ones.
-    fn renew_over_ranks<B: SolverBackend, T: Scalar>(&self, matrix: &Matrix, parts: &mut Parts<B, T>) -> Result<()> {
+    fn renew_over_ranks(&self, matrix: &Arc<Matrix>, state: &mut State) -> Result<()> {
+        let matrix = state.renewed_units(matrix)?;
+        match &mut state.engine {
+            BackendEngine::Host(Engine::F64(parts)) => self.renew_operator_over_ranks(&matrix, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew_operator_over_ranks(&matrix, parts),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew_operator_over_ranks(&matrix, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew_operator_over_ranks(&matrix, parts),
+            BackendEngine::Direct(_) => unreachable!("ranks have no factorisation"),
+        }
+    }
+
+    fn renew_operator_over_ranks<B: SolverBackend, T: Scalar>(
+        &self,
+        matrix: &Matrix,
+        parts: &mut Parts<B, T>,
+    ) -> Result<()> {
         parts.operator = parts.backend.matrix_operator(matrix)?.into();
         parts.method.discard_graph();
         Ok(())
+    }
+}
+
+impl State {
+    /// The matrix over ranks that is solved with, after its copy in other units has taken over new values of the caller's.
+    pub(super) fn renewed_units(&self, callers: &Arc<Matrix>) -> Result<Arc<Matrix>> {
+        let Some((copy, k)) = &self.scaled else { return Ok(Arc::clone(callers)) };
+        copy.update_times_power(callers, *k)?;
+        copy.set_changes(callers.known_changes());
+        Ok(Arc::clone(copy))
     }
 }

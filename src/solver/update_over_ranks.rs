@@ -17,14 +17,19 @@ impl Solver {
         let ranks = &rows.over().ranks;
         ranks.run(|| {
             let checked = ranks.set_timeout(self.config.real("comm.timeout")).and_then(|()| {
-                let changes = matrix.changes(&self.context)?;
-                matrix.recheck_values(&self.context).map(|()| changes)
+                let values = self.values_of(matrix)?;
+                matrix.recheck_values(&self.context).map(|()| values)
             });
-            let changes = ranks.agree(checked)?;
+            let (changes, size) = ranks.agree(checked)?;
+            let units = matrix.units_of(&self.config, ranks.largest(size)?);
+            if self.state.as_ref().is_some_and(|state| Self::needs_other_units(state, units)) {
+                return self.setup(Some(matrix));
+            }
             let Some(mut state) = self.state.take() else { unreachable!("it has the matrix") };
-            let renewed = self.update_all_over_ranks(matrix, rows, &mut state);
+            let renewed = ranks.agree(state.renewed_units(matrix));
+            let renewed = renewed.and_then(|matrix| self.update_all_over_ranks(&matrix, rows, &mut state));
             if renewed.is_ok() {
-                state.changes = changes;
+                (state.changes, state.size) = (changes, size);
             }
             self.state = Some(state);
             renewed?;

@@ -122,6 +122,40 @@ fn systems_in_f32_are_solved_in_any_units() {
     }
 }
 
+/// Two systems in one matrix, in units of their own: the first rows tell nothing about the others.
+#[test]
+fn the_size_of_a_matrix_is_that_of_its_largest_rows() {
+    let one = gallery::parse("poisson5:32").unwrap().matrix;
+    let n = one.rows;
+    let entries = |first: usize, factor: f64| {
+        let one = &one;
+        (0..n).flat_map(move |i| {
+            one.view().row(i).map(move |(j, v)| (first + i, first + j, factor * v[0])).collect::<Vec<_>>()
+        })
+    };
+    for (of_first, of_second) in [(1e-280, 1.0), (1e-280, 1e40), (1.0, 1e280), (1e-150, 1e150)] {
+        let all: Vec<_> = entries(0, of_first).chain(entries(n, of_second)).collect();
+        let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(2 * n, 2 * n, &all).unwrap()).unwrap());
+        let options: [&[(&str, &str)]; 2] = [&[], &[("amg.coarsening.type", "pmis")]];
+        for (case, options) in options.into_iter().enumerate() {
+            for device in std::iter::once("host:2").chain(rotating_devices(case)) {
+                let what = format!("{device} {options:?} {of_first:e} {of_second:e}");
+                let mut solver = Solver::new(&Context::new(device).unwrap(), &config(options));
+                solver.setup(Some(&matrix)).unwrap_or_else(|error| panic!("{what}: {error}"));
+                // Rows of zero in the small system, so that the residual is that of the large one.
+                let b: Vec<f64> =
+                    (0..2 * n).map(|i| if i < n { 0.0 } else { of_second * (1.0 + (i % 7) as f64) }).collect();
+                let mut x = vec![f64::NAN; 2 * n];
+                let status = solver.solve(&b, &mut x, Guess::Zero);
+                assert_eq!(status, Ok(Status::Success), "{what}");
+                let ax = |i: usize| one.view().row(i).map(|(j, v)| v[0] * x[n + j]).sum::<f64>();
+                let squares = (0..n).map(|i| (b[n + i] / of_second - ax(i)).powi(2)).sum::<f64>();
+                assert!(squares.sqrt() <= 1e-7 * 4.5 * (n as f64).sqrt(), "{what}: {squares}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_component_sets_up_in_any_units() {
     for coarsening in ["pmis", "hmis", "mis2", "pairwise"] {

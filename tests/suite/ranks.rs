@@ -3,6 +3,7 @@
 mod alone;
 mod gauss_seidel;
 mod right_hand_sides;
+mod units;
 mod update;
 
 use std::ops::Range;

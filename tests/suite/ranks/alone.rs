@@ -12,7 +12,7 @@ use terrace::{Amg, Config, Context, Fsai, Matrix, Result, Status};
 
 type Options<'a> = &'a [(&'a str, &'a str)];
 
-fn setup(
+pub(super) fn setup(
     method: &str,
     context: &Context,
     matrix: &Arc<Matrix>,
