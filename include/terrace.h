@@ -39,7 +39,7 @@
  *   device                         device of the context
  *   threads                        threads of the context
  *   solver                         Krylov method, or direct, and its precision
- *   factorisation                  how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not
+ *   factorisation                  how the matrix was factorised by solver.type direct, or by auto after or instead of iterations of the Krylov method, with what the pivots tell about it; empty where it was not
  *   factor_nonzeros                entries of the triangular factors; 0 where the matrix was not factorised
  *   fsai_nonzeros                  entries of the factors of an FSAI preconditioner; 0 without one
  *   fsai_precision                 storage of these factors; empty without one
@@ -325,7 +325,7 @@ typedef int32_t (*terrace_receive_callback)(void *user,
                                             void **request);
 
 /**
- * Waits for all of these requests.
+ * Waits for all of these requests. Once it has returned, also with an error, none of them writes to its bytes any more: these are then freed.
  */
 typedef int32_t (*terrace_wait_all_callback)(void *user, int32_t count, void **requests);
 
@@ -421,8 +421,8 @@ typedef struct {
      */
     terrace_duplicate_callback duplicate;
     /**
-     * Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later. NULL where that cannot be
-     * done; a failure on one rank may then leave the others waiting.
+     * Called when this rank cannot go on: what other ranks wait for in this communicator then fails, now and later, as do the messages of this
+     * rank that are under way. NULL where that cannot be done; a failure on one rank may then leave it and the others waiting.
      */
     terrace_end_callback revoke;
     /**

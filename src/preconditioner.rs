@@ -103,6 +103,8 @@ pub struct Inverse {
     lost_at: Option<usize>,
     /// Stored values, a measure of the work of an application.
     work: usize,
+    /// Multiplications and additions of an application, about.
+    operations: f64,
     /// Changes of the matrix before the last set-up or update.
     changes: u64,
     /// Whether extreme values are multiplied by a power of two first; for the matrix of its system a solver does that itself.
@@ -207,6 +209,7 @@ impl Inverse {
             renewal: Renewal::default(),
             lost_at: None,
             work: 0,
+            operations: 0.0,
             changes,
             rescales,
             units: if in_solver { 0 } else { units },
@@ -214,18 +217,33 @@ impl Inverse {
             over: over.map(|(over, divided)| (Arc::clone(over), divided)),
             whole: None,
         };
-        inverse.work = inverse.count_work();
+        inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
         inverse.warn_of_breakdowns();
         matrix.end_reading()?;
         Ok(inverse)
     }
 
-    /// Stored values that an application reads.
-    fn count_work(&self) -> usize {
+    /// Counts the stored values that an application reads, and its operations.
+    fn count_work(&mut self) {
         let report = self.report();
         let factors = report.fsai.as_ref().map_or(0, |fsai| 2 * fsai.nonzeros);
-        (report.nonzeros() + factors).max(self.matrix.rows())
+        self.work = (report.nonzeros() + factors).max(self.matrix.rows());
+        let degree = |smoother: &str| match smoother.starts_with("chebyshev") {
+            true => self.config.int("amg.smoother.chebyshev.degree"),
+            false => 1,
+        };
+        // The first sweep begins at zero, so that the residual takes its product.
+        let products = report
+            .levels
+            .iter()
+            .map(|level| level.nonzeros * ((level.pre_sweeps + level.post_sweeps) * degree(&level.smoother)).max(1));
+        self.operations = 2.0 * (products.sum::<usize>() + factors + self.matrix.rows()) as f64;
+    }
+
+    /// Multiplications and additions of an application, about.
+    pub(crate) fn operations(&self) -> f64 {
+        self.operations
     }
 
     /// A line for the log.
@@ -296,7 +314,7 @@ impl Inverse {
         self.promotions.clear();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
-            self.work = self.count_work();
+            self.count_work();
         }
         self.warn_of_breakdowns();
     }

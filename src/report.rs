@@ -55,7 +55,7 @@ pub struct SolveReport {
     pub iterations: usize,
     /// Solves with the factors of the matrix among them, refinement included.
     pub direct_solves: usize,
-    /// Whether they follow the failure of a Krylov method.
+    /// Whether they follow iterations of a Krylov method.
     pub fell_back: bool,
     /// Whether the tolerance was reached.
     pub converged: bool,
@@ -308,7 +308,7 @@ facts! {
     "device", Whole, "device of the context", |r, i| Text(r.device.to_string());
     "threads", Whole, "threads of the context", |r, i| Int(r.threads as i64);
     "solver", Whole, "Krylov method, or direct, and its precision", |r, i| Text(r.solver.clone());
-    "factorisation", Whole, "how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
+    "factorisation", Whole, "how the matrix was factorised by solver.type direct, or by auto after or instead of iterations of the Krylov method, with what the pivots tell about it; empty where it was not", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
     "factor_nonzeros", Whole, "entries of the triangular factors; 0 where the matrix was not factorised", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
     "fsai_nonzeros", Whole, "entries of the factors of an FSAI preconditioner; 0 without one", |r, i| Int(r.fsai.as_ref().map_or(0, |f| f.nonzeros as i64));
     "fsai_precision", Whole, "storage of these factors; empty without one", |r, i| Text(r.fsai.as_ref().map_or_else(String::new, |f| f.precision.name().to_string()));

@@ -332,10 +332,11 @@ fn page(rows: &[Row]) -> String {
          - The column auto has the iterations with precision auto.\n\n\
          ## Default options\n\n\
          The symmetric positive definite matrices with no option set, as scalar matrices or blocks without a near-null\n\
-         space unless one is in the collection. Iterations include solves with factors where the Krylov method failed and\n\
-         `auto` turned to a factorisation. The last column is the residual that `solver.type=direct` reaches. Of hypre_ams_A\n\
-         the solution is so large (8e10) that rounding it leaves that much: SciPy's LU ends at 1.7e-5, and at 6e-6 with\n\
-         refinement in f64, as LAPACK's Cholesky does. On gmhd_curlcurl_3200 and nos7 these end at 1.1e-8 and 1.5e-8.\n\n\
+         space unless one is in the collection. Iterations include solves with factors where `auto` turned from the Krylov\n\
+         method to a factorisation, which was cheaper than the iterations that were left, or after it had failed. The last\n\
+         column is the residual that `solver.type=direct` reaches. Of hypre_ams_A the solution is so large (8e10) that\n\
+         rounding it leaves that much: SciPy's LU ends at 1.7e-5, and at 6e-6 with refinement in f64, as LAPACK's Cholesky\n\
+         does. On gmhd_curlcurl_3200 and nos7 these end at 1.1e-8 and 1.5e-8.\n\n\
          | matrix | right-hand side | solved by | iterations | residual | status | direct |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );

@@ -1,7 +1,7 @@
 //! Conjugate gradients for several right-hand sides at once: one product and one application of the preconditioner for
 //! all of them, and scalars for each. A vector that has converged or broken down stays as it is while the others go on.
 
-use super::run::{PROGRESS_FACTOR, RECURRENCE_FLOOR};
+use super::run::{LOOK, PROGRESS_FACTOR, RECURRENCE_FLOOR, iterations_left};
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Preconditioner};
 use crate::error::{Result, try_capacity, try_extend};
 use crate::report::Phases;
@@ -65,6 +65,8 @@ pub struct MultivectorRun<'a, B: Multivectors, T: Scalar> {
     pub window: usize,
     /// As in [`super::Run`].
     pub divergence: f64,
+    /// As in [`super::Run`], for the iterations of all vectors.
+    pub look: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// Seconds of operator and preconditioner.
     pub phases: &'a mut Phases,
 }
@@ -149,7 +151,7 @@ impl<B: Multivectors, T: Scalar> MultivectorCg<B, T> {
     }
 
     /// Records r·r of all vectors after an iteration, and decides which of them go on.
-    fn record(&mut self, run: &MultivectorRun<'_, B, T>, rr: &PerVector, iteration: usize) -> Result<()> {
+    fn record(&mut self, run: &mut MultivectorRun<'_, B, T>, rr: &PerVector, iteration: usize) -> Result<()> {
         try_extend(&mut self.norms, rr[..self.k].iter().map(|rr| rr.sqrt()))?;
         let floor = if iteration > 0 { RECURRENCE_FLOOR * T::EPSILON.to_f64() } else { 0.0 };
         for (c, vector) in self.vectors.iter_mut().enumerate().filter(|(_, vector)| vector.is_active) {
@@ -163,7 +165,20 @@ impl<B: Multivectors, T: Scalar> MultivectorCg<B, T> {
             vector.is_active =
                 goes_on && norm > run.targets[c].max(floor * scale) && iteration < run.limit && !has_stagnated;
         }
+        if iteration > 0 && iteration.is_multiple_of(LOOK) && self.is_cheaper_direct(run) {
+            self.vectors.iter_mut().for_each(|vector| vector.is_active = false);
+        }
         Ok(())
+    }
+
+    /// Whether a factorisation is cheaper than the iterations that are left for all vectors.
+    fn is_cheaper_direct(&self, run: &mut MultivectorRun<'_, B, T>) -> bool {
+        let left = |c: usize| {
+            let (iterations, norms) = self.history(c);
+            iterations_left(norms, run.targets[c], run.limit - iterations)
+        };
+        let left = (0..self.k).filter(|c| self.vectors[*c].is_active).map(left).sum();
+        left > 0 && run.look.as_deref_mut().is_some_and(|look| look(left))
     }
 
     /// After a solve, with the right-hand sides in q: the vectors whose x is better than its initial guess.
@@ -176,7 +191,7 @@ impl<B: Multivectors, T: Scalar> MultivectorCg<B, T> {
     }
 
     /// Iterations of a vector, and its residual norms from the initial guess on.
-    pub fn history(&self, c: usize) -> (usize, impl Iterator<Item = f64> + '_) {
+    pub fn history(&self, c: usize) -> (usize, impl ExactSizeIterator<Item = f64> + '_) {
         let iterations = self.vectors[c].iterations;
         (iterations, self.norms.iter().skip(c).step_by(self.k).take(iterations + 1).copied())
     }

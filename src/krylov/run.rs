@@ -17,6 +17,9 @@ pub(super) const PROGRESS_FACTOR: f64 = 0.9;
 /// Consecutive iterations in which a narrow preconditioner may be far from symmetric.
 pub(super) const MAX_ASYMMETRIC: usize = 20;
 
+/// After every so many iterations the work that is left is estimated.
+pub(super) const LOOK: usize = 50;
+
 /// From this iteration on iterates are stored. Solves that converge sooner need none.
 const FIRST_STORED: usize = 25;
 
@@ -63,6 +66,8 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub current: f64,
     /// Told the iteration and the residual norm over that of b; whether to stop.
     pub monitor: Option<&'a dyn Fn(usize, f64) -> bool>,
+    /// Told the iterations that are left, by an extrapolation; whether to factorise the matrix instead of them.
+    pub look: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// For solves that fail.
     pub best: BestIterate<'a, B, T>,
     /// Iteration limit.
@@ -88,6 +93,23 @@ pub enum Next {
     Stagnated,
     /// The monitor says so.
     Stopped,
+    /// A factorisation is cheaper than the iterations that are left.
+    Direct,
+}
+
+/// Iterations until a residual norm of `target`, where the norms of earlier ones fell as from the first of them to the smallest; `most` where they did
+/// not fall.
+pub(super) fn iterations_left(norms: impl ExactSizeIterator<Item = f64>, target: f64, most: usize) -> usize {
+    let mut norms = norms;
+    let done = norms.len().saturating_sub(1) as f64;
+    let Some(first) = norms.next() else { return most };
+    let smallest = norms.fold(first, f64::min);
+    if smallest >= first || target <= 0.0 {
+        return most;
+    }
+    let left = done * (target / smallest).ln() / (smallest / first).ln();
+    // Conversions of numbers that are too large end at the largest.
+    (left.max(0.0).ceil() as usize).min(most)
 }
 
 impl<B: Backend, T: Scalar> Run<'_, B, T> {
@@ -262,7 +284,17 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         let (iteration, relative) = (self.iterations, norm / self.scale);
         self.context.log(LogLevel::Debug, || format!("iteration {iteration}: relative residual {relative:.3e}"));
         let next = self.judge(norm, self.target.max(RECURRENCE_FLOOR * T::EPSILON.to_f64() * self.scale))?;
-        Ok(self.tell(next))
+        let next = self.tell(next);
+        Ok(if next == Next::Continue && self.is_cheaper_direct() { Next::Direct } else { next })
+    }
+
+    /// Looks, after every [`LOOK`] iterations, whether a factorisation is cheaper than those that are left.
+    fn is_cheaper_direct(&mut self) -> bool {
+        let Some(look) = self.look.as_deref_mut().filter(|_| self.iterations.is_multiple_of(LOOK)) else {
+            return false;
+        };
+        let most = self.limit.saturating_sub(self.iterations);
+        look(iterations_left(self.history.iter().copied(), self.target / self.scale, most))
     }
 
     /// Tells the monitor, which may end an iteration that would go on.

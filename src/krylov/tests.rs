@@ -68,6 +68,7 @@ impl System {
             divergence: f64::MAX,
             current: f64::NAN,
             monitor: None,
+            look: None,
             best: BestIterate { x: &mut best, is_zero: true, norm: f64::INFINITY },
             limit,
             iterations: 0,
@@ -278,4 +279,15 @@ fn the_check_of_symmetry_comes_before_the_step() {
     assert_eq!(history.len(), 1 + MAX_ASYMMETRIC);
     let (shorter, end, before) = solve(MAX_ASYMMETRIC);
     assert_eq!((end.unwrap(), shorter, before), (Next::Limit, history, x));
+}
+
+#[test]
+fn the_iterations_that_are_left_follow_from_the_decay_of_the_residual() {
+    let left = |norms: &[f64], target: f64| super::run::iterations_left(norms.iter().copied(), target, 1000);
+    assert_eq!(left(&[1.0, 0.5, 0.1], 1e-4), 6);
+    // The smallest counts, also where the last is larger; one below the target leaves none.
+    assert_eq!((left(&[10.0, 1.0, 5.0], 0.1), left(&[10.0, 1e-3, 5.0], 0.1)), (2, 0));
+    // Nothing is known where the norms have not fallen, or have fallen by little.
+    assert_eq!((left(&[1.0, 3.0, 1.0], 1e-8), left(&[1.0, 1.0 - 1e-15], 1e-8)), (1000, 1000));
+    assert_eq!((left(&[1.0], 1e-8), left(&[], 1e-8), left(&[1.0, 0.5], 0.0)), (1000, 1000, 1000));
 }

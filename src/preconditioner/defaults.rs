@@ -49,14 +49,17 @@ const FEWEST_ON_GRID: usize = 500_000;
 const EVEN: f64 = 0.6;
 const FEW_SAME_SIGN: f64 = 0.05;
 
+/// Whether the options name no component of AMG.
+pub(crate) fn are_components_open(config: &Config) -> bool {
+    !COMPONENTS.iter().any(|prefix| config.has_set(prefix))
+}
+
 /// The stencils that the rows of a matrix may be those of, where the options ask for multigrid on a grid, or where they leave everything open and that
 /// suits the matrix: a large scalar one whose couplings are even along the axes of the grid. Whether it is symmetric is left to the caller.
 pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<Stencil>> {
     let (kind, coarsening) = (config.text("amg.type"), config.text("amg.coarsening.type"));
     let is_asked = kind == "structured" && ["auto", "grid"].contains(&&*coarsening);
-    let is_open = CG.contains(&&*config.text("solver.type"))
-        && kind == "auto"
-        && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_open = CG.contains(&&*config.text("solver.type")) && kind == "auto" && are_components_open(config);
     let is_plain = matrix.block() == Block::SCALAR
         && matrix.rows() >= FEWEST_ON_GRID
         && matrix.near_null_space().is_none()
@@ -98,7 +101,7 @@ pub(crate) fn is_structured(matrix: &Matrix, config: &Config) -> Result<bool> {
 pub(crate) fn nonsymmetric(matrix: &Matrix, config: &Config) -> Result<Config> {
     let structured = is_structured(matrix, config)?;
     let mut config = config.clone();
-    if !structured && !COMPONENTS.iter().any(|prefix| config.has_set(prefix)) {
+    if !structured && are_components_open(&config) {
         config.set_str("amg.coarsening.type", "pmis")?;
         config.set_str("amg.smoother.type", ANY_GAUSS_SEIDEL)?;
     }
@@ -112,7 +115,7 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
     let krylov = config.text("solver.type");
     let mut effective = config.clone();
     let has_space = matrix.near_null_space().is_some();
-    let is_open = CG.contains(&&*krylov) && !has_space && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_open = CG.contains(&&*krylov) && !has_space && are_components_open(config);
     if is_open && aggregates {
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
@@ -235,7 +238,7 @@ pub(super) fn effective(
     if structured {
         effective.set_str("amg.coarsening.type", "grid")?;
     }
-    let is_open = method == Some(Method::Amg) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_open = method == Some(Method::Amg) && are_components_open(config);
     let mut choice = String::new();
     if structured {
         choice = "multigrid on the grid of the matrix".to_string();

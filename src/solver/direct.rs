@@ -3,7 +3,7 @@
 use super::system::NULL_SPACE_HINT;
 use super::{BackendEngine, Guess, Solver, State, Transposed};
 use crate::backend::{AnyMut, AnyRef, Backend};
-use crate::context::LogLevel;
+use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_vec};
 use crate::gpu::{self, Gpu};
 use crate::host::sparse_direct::{Method, Plan, SparseDirect, ZeroPivots};
@@ -50,24 +50,24 @@ macro_rules! with_view {
 
 impl Direct {
     /// Factorises a matrix.
-    fn new(solver: &Solver, matrix: &Matrix, precision: Precision) -> Result<Direct> {
+    fn new(context: &Context, matrix: &Matrix, precision: Precision) -> Result<Direct> {
         let start = Instant::now();
-        let plan = Direct::plan(solver, matrix)?;
+        let plan = Direct::plan(context, matrix)?;
         let ordering = start.elapsed().as_secs_f64();
-        let mut direct = Direct::with_plan(solver, matrix, precision, plan)?;
+        let mut direct = Direct::with_plan(context, matrix, precision, plan)?;
         direct.phases.add("ordering", ordering);
         direct.phases.add("total", start.elapsed().as_secs_f64());
         Ok(direct)
     }
 
     /// Orders a matrix, which tells what its factorisation costs.
-    pub(super) fn plan(solver: &Solver, matrix: &Matrix) -> Result<Plan> {
-        with_view!(matrix, a => solver.context.run(a.entries(), || Plan::new(&a)))
+    pub(super) fn plan(context: &Context, matrix: &Matrix) -> Result<Plan> {
+        with_view!(matrix, a => context.run(a.entries(), || Plan::new(&a)))
     }
 
     /// Factorises a matrix that was ordered.
-    pub(super) fn with_plan(solver: &Solver, matrix: &Matrix, precision: Precision, plan: Plan) -> Result<Direct> {
-        let (context, flops, mut phases) = (&solver.context, plan.flops(), Phases::default());
+    pub(super) fn with_plan(context: &Context, matrix: &Matrix, precision: Precision, plan: Plan) -> Result<Direct> {
+        let (flops, mut phases) = (plan.flops(), Phases::default());
         let factor = with_view!(matrix, a => phases.time("factorisation", || {
             context.run(flops as usize, || plan.factorise(&a, ZeroPivots::Refuse))
         }))?;
@@ -83,15 +83,15 @@ impl Direct {
     }
 
     /// Factorises the values that the matrix has now. The order is kept.
-    pub(super) fn update(&mut self, solver: &Solver, matrix: &Matrix) -> Result<()> {
+    pub(super) fn update(&mut self, context: &Context, matrix: &Matrix) -> Result<()> {
         let (start, mut phases) = (Instant::now(), Phases::default());
         let Some(factor) = self.factor.take() else {
-            *self = Direct::new(solver, matrix, self.precision)?;
+            *self = Direct::new(context, matrix, self.precision)?;
             return Ok(());
         };
         let work = matrix.entries().saturating_mul(100);
         let factor = with_view!(matrix, a => phases.time("factorisation", || {
-            solver.context.run(work, || factor.update(&a))
+            context.run(work, || factor.update(&a))
         }))?;
         self.factor = Some(factor);
         phases.add("total", start.elapsed().as_secs_f64());
@@ -300,7 +300,7 @@ impl Solver {
                 );
             }
         }
-        Direct::new(self, matrix, self.precision()).map(Some)
+        Direct::new(&self.context, matrix, self.precision()).map(Some)
     }
 
     /// Sets up the direct solver, if it is to be used.
@@ -336,7 +336,7 @@ impl Solver {
         let (BackendEngine::Direct(direct), Some(matrix)) = (&mut state.engine, state.matrix.clone()) else {
             unreachable!("a factorised matrix")
         };
-        let updated = matrix.recheck_values(&self.context).and_then(|()| direct.update(self, &matrix));
+        let updated = matrix.recheck_values(&self.context).and_then(|()| direct.update(&self.context, &matrix));
         let updated = updated.and_then(|()| matrix.changes(&self.context));
         if let Ok(changes) = updated {
             state.changes = changes;

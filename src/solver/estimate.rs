@@ -77,7 +77,7 @@ impl Solver {
         if self.context.gpu().is_some() {
             return Ok(0);
         }
-        let plan = Direct::plan(self, matrix)?;
+        let plan = Direct::plan(&self.context, matrix)?;
         let (structure, values) = matrix.owned_bytes();
         let reports = Solves::with_capacity(HISTORY)?.bytes();
         let held = plan.bytes() + 2 * matrix.rows() * size_of::<f64>();

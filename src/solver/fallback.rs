@@ -1,11 +1,14 @@
 //! What `solver.type` `auto` does where the Krylov method fails, or no preconditioner can be built: it factorises the matrix, if that is affordable.
+//! On the host it also does so where that takes less than the iterations that are left, as the decay of the residual tells.
 
 use super::direct::Direct;
 use super::system::GENERAL_HINT;
 use super::{Solver, State};
-use crate::context::LogLevel;
-use crate::error::{Class, Result, Status};
+use crate::context::{Context, LogLevel};
+use crate::error::{Class, Error, Result, Status};
+use crate::host::sparse_direct::Plan;
 use crate::matrix::Matrix;
+use crate::preconditioner::defaults::are_components_open;
 use crate::report::{Report, SolveReport};
 use crate::scalar::Precision;
 use std::sync::Arc;
@@ -20,6 +23,12 @@ const MAX_LU_FLOPS: f64 = 2e10;
 
 /// Most bytes that it may take, temporary ones included.
 const MAX_BYTES: usize = 2 << 30;
+
+/// Operations of an iteration that take as long as ordering does for each stored value of the matrix, and as one operation of a factorisation. Products
+/// with sparse matrices wait for memory, and Cholesky's are those of full matrices.
+const ORDERING: f64 = 300.0;
+const CHOLESKY: f64 = 0.5;
+const LU: f64 = 2.0;
 
 /// Bytes for each stored value that ordering takes, at least.
 const ORDERING_BYTES: usize = 48;
@@ -37,11 +46,15 @@ pub(super) struct Fallback {
     factors: Factors,
     /// Whether it stands behind a solver for the transpose.
     is_transposed: bool,
+    /// Whether the Krylov method turns to factors where they are cheaper than the iterations that are left.
+    looks: bool,
 }
 
 enum Factors {
     /// No solve has failed.
     NotNeeded,
+    /// A factorisation is affordable, and was not cheaper than the iterations that were left.
+    Ordered(Box<Plan>),
     /// Made for a right-hand side that the Krylov method did not solve. Later ones use them from the start.
     Kept(Box<Direct>),
     /// Too expensive for any values of the matrix.
@@ -57,6 +70,78 @@ impl Fallback {
             Factors::Kept(direct) => Some(direct),
             _ => None,
         }
+    }
+
+    /// Whether there are factors.
+    pub fn has_factors(&self) -> bool {
+        matches!(self.factors, Factors::Kept(_))
+    }
+
+    /// Drops factors that did not solve a system.
+    pub fn give_up(&mut self) {
+        self.factors = Factors::Failed;
+    }
+
+    /// Whether a factorisation costs less than so many iterations, with a preconditioner of so many operations; then there are factors. Counts of
+    /// operations decide, no times, so that the same system is solved in the same way again. The matrix is ordered at most once, and only where
+    /// ordering alone costs less.
+    pub fn is_cheaper(&mut self, context: &Context, iterations: usize, preconditioner: f64) -> bool {
+        if !self.looks {
+            return false;
+        }
+        let entries = self.matrix.entries() as f64;
+        let (iterations, ordering) = (iterations as f64 * (2.0 * entries + preconditioner), ORDERING * entries);
+        if matches!(self.factors, Factors::NotNeeded) && iterations > ordering {
+            self.factors = self.ordered(context).unwrap_or_else(|error| failed(context, &error));
+        }
+        let cost = match &self.factors {
+            Factors::Kept(_) => return true,
+            Factors::Ordered(plan) => plan.flops() * if plan.is_symmetric() { CHOLESKY } else { LU },
+            _ => return false,
+        };
+        if iterations <= cost {
+            return false;
+        }
+        context.log(LogLevel::Info, || {
+            format!("the iterations that are left take {iterations:.1e} operations: factorising the matrix")
+        });
+        self.factorise(context);
+        self.has_factors()
+    }
+
+    /// The order of the matrix, where a factorisation is affordable.
+    fn ordered(&self, context: &Context) -> Result<Factors> {
+        if self.matrix.entries().saturating_mul(ORDERING_BYTES) > MAX_BYTES {
+            return Ok(Factors::TooLarge);
+        }
+        let plan = Direct::plan(context, &self.matrix)?;
+        let (flops, bytes) = (plan.flops(), plan.bytes() + plan.temporary_bytes());
+        let most = if plan.is_symmetric() { MAX_FLOPS } else { MAX_LU_FLOPS };
+        let is_affordable = flops <= most && bytes <= MAX_BYTES;
+        context.log(LogLevel::Info, || {
+            let what = if is_affordable { "is affordable" } else { "is more than auto spends" };
+            format!("a factorisation takes {flops:.1e} operations and {:.1} MB, which {what}", bytes as f64 / 1e6)
+        });
+        Ok(if is_affordable { Factors::Ordered(Box::new(plan)) } else { Factors::TooLarge })
+    }
+
+    /// Orders the matrix, unless that was done, and factorises it, where that is affordable.
+    fn factorise(&mut self, context: &Context) {
+        let made = match std::mem::replace(&mut self.factors, Factors::NotNeeded) {
+            Factors::NotNeeded => self.ordered(context),
+            before => Ok(before),
+        };
+        let made = made.and_then(|made| match made {
+            Factors::Ordered(plan) => self.factors_of(context, *plan),
+            made => Ok(made),
+        });
+        self.factors = made.unwrap_or_else(|error| failed(context, &error));
+    }
+
+    fn factors_of(&self, context: &Context, plan: Plan) -> Result<Factors> {
+        let mut direct = Direct::with_plan(context, &self.matrix, self.precision, plan)?;
+        direct.set_transposed(self.is_transposed)?;
+        Ok(Factors::Kept(Box::new(direct)))
     }
 
     /// The same behind a solver for the transpose of its matrix.
@@ -92,7 +177,13 @@ impl Solver {
     /// The fallback of a set-up, if it may have one.
     pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
         let matrix = Arc::clone(matrix.filter(|_| self.may_factorise())?);
-        Some(Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false })
+        // Iterations take little time on a GPU, and a preconditioner that the caller chose is not replaced before it fails.
+        let looks = self.context.gpu().is_none()
+            && self.preconditioner_matrix.is_none()
+            && !self.config.has_set("solver.preconditioner")
+            && are_components_open(&self.config)
+            && self.config.int("solver.max_iterations") >= PATIENT;
+        Some(Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false, looks })
     }
 
     /// Whether the matrix has a row without a diagonal entry, as that of a saddle point, and the options leave open what to do then.
@@ -113,8 +204,13 @@ impl Solver {
         self.context.log(LogLevel::Info, || "a row has no diagonal entry: ordering the matrix".to_string());
         let precision = self.precision();
         let matrix = Arc::clone(matrix);
-        let fallback = Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false };
-        match self.factors(&fallback) {
+        let factors = Factors::NotNeeded;
+        let fallback = Fallback { matrix, precision, factors, is_transposed: false, looks: false };
+        let made = fallback.ordered(&self.context).and_then(|made| match made {
+            Factors::Ordered(plan) => fallback.factors_of(&self.context, *plan),
+            made => Ok(made),
+        });
+        match made {
             Ok(Factors::Kept(direct)) => Ok(Some(*direct)),
             Ok(_) => Ok(None),
             // The missing entry says more than a singular matrix.
@@ -127,9 +223,10 @@ impl Solver {
     pub(super) fn renew_fallback(&self, state: &mut State) {
         let Some(fallback) = &mut state.fallback else { return };
         let renewed = match &mut fallback.factors {
-            Factors::Kept(direct) => direct.update(self, &fallback.matrix),
+            Factors::Kept(direct) => direct.update(&self.context, &fallback.matrix),
             Factors::TooLarge | Factors::NotNeeded => Ok(()),
-            Factors::Failed => {
+            // An order is that of a matrix that is symmetric, or is not.
+            Factors::Failed | Factors::Ordered(_) => {
                 fallback.factors = Factors::NotNeeded;
                 Ok(())
             }
@@ -140,15 +237,16 @@ impl Solver {
         }
     }
 
-    /// The factors for a right-hand side that the Krylov method did not solve, if there may be any.
-    pub(super) fn fall_back<'a>(
+    /// Makes factors for a right-hand side that the Krylov method did not solve, if there may be any; whether there are.
+    pub(super) fn falls_back(
         &mut self,
-        fallback: &'a mut Option<Fallback>,
+        fallback: &mut Option<Fallback>,
         result: &Result<Option<Status>>,
         report: &mut SolveReport,
-    ) -> Option<&'a mut Direct> {
-        let fallback = fallback.as_mut().filter(|_| report.direct_solves == 0 && self.has_failed(result, report))?;
-        if matches!(fallback.factors, Factors::NotNeeded) {
+    ) -> bool {
+        let has_failed = report.direct_solves == 0 && self.has_failed(result, report);
+        let Some(fallback) = fallback.as_mut().filter(|_| has_failed) else { return false };
+        if matches!(fallback.factors, Factors::NotNeeded | Factors::Ordered(_)) {
             let start = Instant::now();
             let (iterations, residual) = (report.iterations, report.true_residual);
             self.context.log(LogLevel::Info, || {
@@ -156,18 +254,15 @@ impl Solver {
                     Ok(status) => status.map_or("", |status| status.row().name),
                     Err(error) => error.status.row().name,
                 };
-                format!("{end} after {iterations} iterations, with a relative residual of {residual:.3e}: ordering the matrix")
+                format!("{end} after {iterations} iterations, with a relative residual of {residual:.3e}: factorising the matrix")
             });
-            fallback.factors = self.factors(fallback).unwrap_or_else(|error| {
-                self.context.log(LogLevel::Info, || format!("the matrix was not factorised: {error}"));
-                Factors::Failed
-            });
+            fallback.factorise(&self.context);
             self.phases.add("factorisation", start.elapsed().as_secs_f64());
         }
         if matches!(fallback.factors, Factors::TooLarge) && report.hint == GENERAL_HINT {
             report.hint = TOO_LARGE;
         }
-        fallback.direct()
+        fallback.has_factors()
     }
 
     /// Logs how a second attempt ended.
@@ -192,35 +287,23 @@ impl Solver {
             _ => false,
         }
     }
+}
 
-    fn factors(&self, fallback: &Fallback) -> Result<Factors> {
-        let Fallback { matrix, precision, is_transposed, .. } = fallback;
-        if matrix.entries().saturating_mul(ORDERING_BYTES) > MAX_BYTES {
-            return Ok(Factors::TooLarge);
-        }
-        let plan = Direct::plan(self, matrix)?;
-        let (flops, bytes) = (plan.flops(), plan.bytes() + plan.temporary_bytes());
-        let most = if plan.is_symmetric() { MAX_FLOPS } else { MAX_LU_FLOPS };
-        let is_affordable = flops <= most && bytes <= MAX_BYTES;
-        self.context.log(LogLevel::Info, || {
-            let what = if is_affordable { "is done" } else { "is more than auto spends" };
-            format!("a factorisation takes {flops:.1e} operations and {:.1} MB, which {what}", bytes as f64 / 1e6)
-        });
-        if !is_affordable {
-            return Ok(Factors::TooLarge);
-        }
-        let mut direct = Direct::with_plan(self, matrix, *precision, plan)?;
-        direct.set_transposed(*is_transposed)?;
-        Ok(Factors::Kept(Box::new(direct)))
+/// Without factors, after an error.
+fn failed(context: &Context, error: &Error) -> Factors {
+    context.log(LogLevel::Info, || format!("the matrix was not factorised: {error}"));
+    Factors::Failed
+}
+
+/// Whether factors gave nothing better than the Krylov method.
+pub(super) fn is_of_no_use(end: &Result<Option<Status>>) -> bool {
+    match end {
+        Ok(status) => status.is_none(),
+        Err(error) => error.status.row().class == Class::Numeric,
     }
 }
 
 /// The end of a right-hand side that both the Krylov method and the factors were tried for.
 pub(super) fn settle(krylov: Result<Option<Status>>, direct: Result<Option<Status>>) -> Result<Option<Status>> {
-    match direct {
-        // The factors gave nothing better.
-        Ok(None) => krylov,
-        Err(error) if error.status.row().class == Class::Numeric => krylov,
-        end => end,
-    }
+    if is_of_no_use(&direct) { krylov } else { direct }
 }

@@ -11,7 +11,7 @@ use crate::krylov::{self, Krylov, Norm};
 use crate::matrix::{Matrix, Permutation};
 use crate::null_space::NullSpace;
 use crate::preconditioner::Inverse;
-use crate::report::Report;
+use crate::report::{Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
 
@@ -142,6 +142,13 @@ impl<B: SolverBackend, T: Scalar> Parts<B, T> {
         self.operator = operator;
         if let Some(together) = &mut self.together {
             together.a = None;
+        }
+    }
+
+    /// Adds to an empty report what was done for this right-hand side together with others before their solver turned to factors.
+    pub fn tell_of_group(&self, index: usize, report: &mut SolveReport) {
+        if let Some(together) = self.together.as_ref().filter(|_| report.history.is_empty()) {
+            report.fell_back = together.tell(index, report);
         }
     }
 

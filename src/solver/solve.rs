@@ -1,7 +1,6 @@
 //! Solves, for vectors on the host and on the device.
 
-use super::direct::Direct;
-use super::fallback::{Fallback, settle};
+use super::fallback::{Fallback, is_of_no_use, settle};
 use super::parts::{Engine, Parts};
 use super::system::System;
 use super::together::Use;
@@ -22,11 +21,14 @@ use std::time::Instant;
 /// Units of roundoff by which the residual of a solution is not known.
 const UNKNOWN: f64 = 1.6;
 
+/// What stands behind a Krylov method: its preconditioner, and the factorisation that it may turn to.
+pub(super) type Behind<'a> = (&'a mut Option<Inverse>, Option<&'a mut Fallback>);
+
 /// Solves for one right-hand side in vectors of type `V`.
 type One<B, T, V> = fn(
     &mut Solver,
     &mut Parts<B, T>,
-    &mut Option<Inverse>,
+    Behind<'_>,
     &<B as Backend>::Slice<V>,
     &mut <B as Backend>::Slice<V>,
     Guess,
@@ -155,22 +157,25 @@ impl Solver {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, direct, report| {
+        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
             let context = solver.context.clone();
-            if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
+            if let Some(group) = solver.group(parts, i, count).filter(|_| !has_factors(&fallback)) {
                 let load = &mut |i: usize, put: &mut Use<'_, Host, V>| put(&b[i * n..][..n], &x[i * n..][..n]);
-                context.run(group.0 * work, || solver.solve_together(parts, inverse, group, guess, load))?;
+                let behind = (&mut *inverse, fallback.as_deref_mut());
+                context.run(group.0 * work, || solver.solve_together(parts, behind, group, guess, load))?;
             }
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
-            if let Some(direct) = direct {
+            if let Some(direct) = fallback.as_deref_mut().and_then(Fallback::direct) {
+                parts.tell_of_group(i, report);
                 return solver.solve_one_direct(direct, (b, x), guess, report);
             }
             let calls = solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some();
+            let behind = (&mut *inverse, fallback);
             let status = if calls || parts.backend.is_distributed() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
-                one(solver, parts, inverse, b, x, guess, report)
+                one(solver, parts, behind, b, x, guess, report)
             } else {
-                context.run(work, || one(solver, parts, inverse, b, x, guess, report))
+                context.run(work, || one(solver, parts, behind, b, x, guess, report))
             };
             status.map(Some)
         })
@@ -189,14 +194,15 @@ impl Solver {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, direct, report| {
-            if let Some(direct) = direct {
+        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
+            if let Some(direct) = fallback.as_deref_mut().and_then(Fallback::direct) {
                 return solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report);
             }
             let gpu = parts.backend.clone();
             let (own_b, own_x) = staging.vectors(&gpu, n)?;
             if let Some(group) = solver.group(parts, i, count) {
-                solver.solve_together(parts, inverse, group, guess, &mut |i: usize, put: &mut Use<'_, Gpu, V>| {
+                let behind = (&mut *inverse, None);
+                solver.solve_together(parts, behind, group, guess, &mut |i: usize, put: &mut Use<'_, Gpu, V>| {
                     gpu.write(&b[i * n..][..n], own_b)?;
                     if guess == Guess::Given {
                         gpu.write(&x[i * n..][..n], own_x)?;
@@ -209,7 +215,7 @@ impl Solver {
             if guess == Guess::Given {
                 gpu.write(x, own_x)?;
             }
-            let result = one(solver, parts, inverse, own_b, own_x, guess, report);
+            let result = one(solver, parts, (&mut *inverse, None), own_b, own_x, guess, report);
             // Also after an error x is the last iterate, unless the device is what failed.
             let read = gpu.read(own_x, x);
             let status = result?;
@@ -229,30 +235,30 @@ impl Solver {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
         let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, direct, report| {
-            if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
+        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
+            if let Some(group) = solver.group(parts, i, count).filter(|_| !has_factors(&fallback)) {
                 let load = &mut |i: usize, put: &mut Use<'_, Gpu, V>| put(b.subslice(i * n, n), x.subslice(i * n, n));
-                solver.solve_together(parts, inverse, group, guess, load)?;
+                solver.solve_together(parts, (&mut *inverse, None), group, guess, load)?;
             }
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
-            if let Some(direct) = direct {
+            if let Some(direct) = fallback.as_deref_mut().and_then(Fallback::direct) {
                 return solver.solve_one_direct_on_device(direct, (b, x), guess, report);
             }
             let gpu = parts.backend.clone();
-            let status = one(solver, parts, inverse, b, x, guess, report)?;
+            let status = one(solver, parts, (&mut *inverse, None), b, x, guess, report)?;
             gpu.end_call()?;
             Ok(Some(status))
         })
     }
 
     /// One right-hand side after the other, with their reports. Numeric failures of one do not keep the others from being
-    /// solved; any other error ends the call. `one` solves by the Krylov method or by the factors that it gets; `None` is
-    /// a second attempt that was not better.
+    /// solved; any other error ends the call. `one` solves by the Krylov method, or by the factors where there are any;
+    /// `None` is a second attempt that was not better.
     pub(super) fn solve_each(
         &mut self,
         count: usize,
         fallback: &mut Option<Fallback>,
-        mut one: impl FnMut(&mut Self, usize, Option<&mut Direct>, &mut SolveReport) -> Result<Option<Status>>,
+        mut one: impl FnMut(&mut Self, usize, Option<&mut Fallback>, &mut SolveReport) -> Result<Option<Status>>,
     ) -> Result<Status> {
         let start = Instant::now();
         self.reports_transposed = false;
@@ -264,10 +270,23 @@ impl Solver {
         for i in 0..count {
             self.index = i;
             let mut report = self.solves.next();
-            let mut end = one(self, i, fallback.as_mut().and_then(Fallback::direct), &mut report);
-            if let Some(direct) = self.fall_back(fallback, &end, &mut report) {
+            let mut end = one(self, i, fallback.as_mut(), &mut report);
+            if report.fell_back {
+                // Factors were cheaper than the iterations that were left.
+                if report.direct_solves == 0 {
+                    end = one(self, i, fallback.as_mut(), &mut report);
+                }
+                self.log_direct(&report);
+                if is_of_no_use(&end) {
+                    // As after a set-up, the Krylov method is the one to try.
+                    fallback.iter_mut().for_each(Fallback::give_up);
+                    (report.fell_back, report.direct_solves) = (false, 0);
+                    end = one(self, i, fallback.as_mut(), &mut report);
+                }
+            }
+            if self.falls_back(fallback, &end, &mut report) {
                 report.fell_back = true;
-                end = settle(end, one(self, i, Some(direct), &mut report));
+                end = settle(end, one(self, i, fallback.as_mut(), &mut report));
                 self.log_direct(&report);
             }
             let result = end.map(|status| status.unwrap_or(Status::Stagnated));
@@ -298,7 +317,7 @@ impl Solver {
     fn solve_converted<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        behind: Behind<'_>,
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
         guess: Guess,
@@ -316,7 +335,7 @@ impl Solver {
         if guess == Guess::Given {
             parts.bring_in(x, &mut own_x)?;
         }
-        let result = self.solve_one(parts, inverse, &own_b, &mut own_x, guess, report);
+        let result = self.solve_one(parts, behind, &own_b, &mut own_x, guess, report);
         // A right-hand side that was refused leaves x as it is.
         let written = match result.is_ok() || !report.history.is_empty() {
             true => parts.bring_out(&own_x, x),
@@ -332,7 +351,7 @@ impl Solver {
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        behind: Behind<'_>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         guess: Guess,
@@ -348,7 +367,7 @@ impl Solver {
         };
         let (units, norm_b) = (parts.units, parts.backend.norm(b));
         if units == 0 && scaled::is_safe::<T>(norm_b) {
-            return self.solve_scaled(parts, inverse, (b, norm_b), x, guess, 1.0, report);
+            return self.solve_scaled(parts, behind, (b, norm_b), x, guess, 1.0, report);
         }
         let max = backend.max_norm(b);
         if !max.is_finite() {
@@ -369,7 +388,7 @@ impl Solver {
         }
         let norm_b = backend.norm(&own_b);
         let factor = scaled::power::<T>(k).to_f64();
-        let result = self.solve_scaled(parts, inverse, (&own_b, norm_b), x, guess, factor, report);
+        let result = self.solve_scaled(parts, behind, (&own_b, norm_b), x, guess, factor, report);
         backend.scale(scaled::power::<T>(units - k), x);
         result
     }
@@ -385,7 +404,7 @@ impl Solver {
     fn solve_scaled<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        (inverse, fallback): Behind<'_>,
         (b, norm_b): (&B::Slice<T>, f64),
         x: &mut B::Slice<T>,
         guess: Guess,
@@ -418,6 +437,7 @@ impl Solver {
             Guess::Zero => backend.fill(T::ZERO, x),
             Guess::Given => backend.copy(x, best),
         }
+        let operations = inverse.as_ref().map_or(0.0, Inverse::operations);
         let m: Option<&mut dyn Preconditioner<B, T>> = match (user, inverse) {
             (Some(user), _) => Some(&mut **user),
             (None, Some(inverse)) => Some(inverse),
@@ -428,6 +448,8 @@ impl Solver {
         let monitor = backend.any(own.is_some()).then_some(move |iteration: usize, residual: f64| {
             backend.any(own.is_some_and(|own| own(Progress { right_hand_side: index, iteration, residual })))
         });
+        let context = &self.context;
+        let mut look = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
         let mut run = Run {
             backend,
             a: &**operator,
@@ -443,6 +465,7 @@ impl Solver {
             divergence: self.config.real("solver.divergence_tolerance"),
             current: f64::NAN,
             monitor: monitor.as_ref().map(|monitor| monitor as _),
+            look: look.as_mut().map(|look| look as _),
             best: BestIterate { x: &mut **best, is_zero: guess == Guess::Zero, norm: f64::INFINITY },
             limit: self.config.int("solver.max_iterations"),
             iterations: report.iterations,
@@ -485,9 +508,18 @@ impl Solver {
             Next::Converged => Status::Success,
             Next::Stagnated => Status::Stagnated,
             Next::Stopped => Status::Stopped,
+            Next::Direct => {
+                report.fell_back = true;
+                Status::NotConverged
+            }
             Next::Limit | Next::Continue => Status::NotConverged,
         })
     }
+}
+
+/// Whether the Krylov method has turned to the factors before.
+fn has_factors(fallback: &Option<&mut Fallback>) -> bool {
+    fallback.as_ref().is_some_and(|fallback| fallback.has_factors())
 }
 
 /// Projects b onto the complement of the null space, into `space.b`. Returns its norm, 0 where only rounding is left.

@@ -5,6 +5,7 @@
 //! is not used.
 
 use super::parts::{OwnVectors, Parts};
+use super::solve::Behind;
 use super::user::SolverBackend;
 use super::{Guess, Solver, scaled};
 use crate::backend::{Backend, MAX_VECTORS, Operator, Preconditioner};
@@ -62,11 +63,21 @@ impl<B: SolverBackend, T: Scalar> Together<B, T> {
         }
         let factor = scaled::power::<f64>(-self.shifts[c]);
         backend.take_vector((self.cg.vectors(), c), factor, &self.cg.x, x)?;
+        self.tell(index, report);
+        Ok(true)
+    }
+
+    /// Writes iterations and history of a right-hand side to its report. False where it was not among these.
+    pub fn tell(&self, index: usize, report: &mut SolveReport) -> bool {
+        let c = index.wrapping_sub(self.group.start);
+        if !self.group.contains(&index) || self.norms[c] == 0.0 {
+            return false;
+        }
         let (iterations, norms) = self.cg.history(c);
         report.iterations = iterations;
         // Where there is no memory for the history, it begins later.
         let _ = try_extend(&mut report.history, norms.map(|norm| norm / self.norms[c]));
-        Ok(true)
+        true
     }
 }
 
@@ -89,7 +100,7 @@ impl Solver {
     pub(super) fn solve_together<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        behind: Behind<'_>,
         group: (usize, Range<usize>),
         guess: Guess,
         load: &mut Load<'_, B, V>,
@@ -97,7 +108,7 @@ impl Solver {
     where
         Inverse: Preconditioner<B, T>,
     {
-        match self.solve_group(parts, inverse, group, guess, load) {
+        match self.solve_group(parts, behind, group, guess, load) {
             Err(error) if error.status == Status::OutOfMemory || error.status.row().class == Class::Numeric => {
                 if let Some(together) = &mut parts.together {
                     together.clear();
@@ -136,7 +147,7 @@ impl Solver {
     fn solve_group<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        (inverse, fallback): Behind<'_>,
         (k, group): (usize, Range<usize>),
         guess: Guess,
         load: &mut Load<'_, B, V>,
@@ -197,6 +208,9 @@ impl Solver {
             return Ok(());
         }
         let absolute = self.config.real("solver.absolute_tolerance");
+        let operations = inverse.as_ref().map_or(0.0, Inverse::operations);
+        let context = &self.context;
+        let mut look = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
         let mut run = MultivectorRun {
             backend: &backend,
             a: &*a,
@@ -210,6 +224,7 @@ impl Solver {
             limit,
             window: self.config.int("solver.stagnation_window"),
             divergence: self.config.real("solver.divergence_tolerance"),
+            look: look.as_mut().map(|look| look as _),
             phases: &mut self.phases,
         };
         let solved = cg.solve(&mut run).and_then(|()| {
