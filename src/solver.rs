@@ -492,7 +492,9 @@ impl Solver {
         callers.recheck_values(&self.context)?;
         let now = callers.units(&self.context, &self.config)?;
         if Self::needs_other_units(state, now) {
-            return self.setup(Some(&callers));
+            let count = self.solves.count();
+            self.setup(Some(&callers))?;
+            return self.solves.begin(count);
         }
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let renewed = self.renew_operator_of(&mut state);

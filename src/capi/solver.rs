@@ -417,6 +417,7 @@ unsafe fn solve(
 ) -> Result<(Status, Option<Unsolved>)> {
     let state = &solver.state;
     let mut solver = solver.solver.enter("solver")?;
+    solver.reset_report();
     let Some(rows) = solver.rows() else { return not_set_up() };
     let ready = || {
         let guess = types::guess(guess)?;

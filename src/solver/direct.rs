@@ -392,7 +392,7 @@ impl Solver {
     ) -> Result<Status> {
         direct.check::<T>()?;
         let n = direct.b.len();
-        self.solve_each(super::solve::right_hand_sides(n, b.len()), &mut None, |solver, i, _, report| {
+        self.solve_each(&mut None, |solver, i, _, report| {
             solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report)
         })
     }
@@ -407,7 +407,7 @@ impl Solver {
     ) -> Result<Status> {
         direct.check::<T>()?;
         let n = direct.b.len();
-        self.solve_each(super::solve::right_hand_sides(n, b.len()), &mut None, |solver, i, _, report| {
+        self.solve_each(&mut None, |solver, i, _, report| {
             let vectors = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             solver.solve_one_direct_on_device(direct, vectors, guess, report)
         })

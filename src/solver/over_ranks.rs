@@ -178,7 +178,7 @@ impl Solver {
             }
             let Some(mut state) = self.state.take() else { unreachable!("it was there") };
             let result = self.solve_with(&mut state, b, x, agreed);
-            (self.state, self.count) = (Some(state), None);
+            self.state = Some(state);
             result
         })
     }
@@ -200,7 +200,7 @@ impl Solver {
             }
             let Some(mut state) = self.state.take() else { unreachable!("it was there") };
             let result = self.solve_on_device_with(&mut state, b, x, agreed);
-            (self.state, self.count) = (Some(state), None);
+            self.state = Some(state);
             result
         })
     }
@@ -216,8 +216,9 @@ impl Solver {
     ) -> Result<Guess> {
         // Another solver of the same matrix may have another limit.
         let timeout = ranks.set_timeout(self.config.real("comm.timeout"));
-        let checked = timeout.and_then(|()| self.check_solve_over_ranks::<T>(matrix, lengths));
+        let begun = self.begin_report(lengths.0, lengths.1);
         let known = self.count.take();
+        let checked = timeout.and(begun).and_then(|()| self.check_solve_over_ranks::<T>(matrix, lengths));
         let (changes, size, has_changed) = ranks.agree(checked)?;
         // Vectors without elements do not tell how many there are.
         let count = known.or(lengths.0.checked_div(matrix.rows())).map(|count| count as i64);
@@ -241,7 +242,7 @@ impl Solver {
             let units = matrix.units_of(&self.config, from_ordered(size_of_all));
             self.take_over_changes_over_ranks(matrix, ranks, (changes, size), has_changed, units)?;
         }
-        self.count = Some(usize::try_from(most).unwrap_or(1));
+        self.solves.begin(usize::try_from(most).unwrap_or(1))?;
         Ok(if given != 0 { Guess::Given } else { Guess::Zero })
     }
 

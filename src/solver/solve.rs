@@ -42,10 +42,13 @@ impl Solver {
     /// has the status of each. x of one that was not solved holds the best iterate that was stored, or the initial guess.
     ///
     /// The matrix is used as it is now; the preconditioner is that of the last set-up or update.
+    ///
+    /// Every call begins a new report, also one that fails before it attempts a right-hand side.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
         if let Some(matrix) = self.matrix_over_ranks() {
             return self.solve_over_ranks(&matrix, b, x, guess);
         }
+        self.begin_report(b.len(), x.len())?;
         self.take_over_changes()?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_with(&mut state, b, x, guess);
@@ -64,11 +67,29 @@ impl Solver {
         if let Some(matrix) = self.matrix_over_ranks() {
             return self.solve_on_device_over_ranks(&matrix, b, x, guess);
         }
+        self.begin_report(b.len(), x.len())?;
         self.take_over_changes()?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_on_device_with(&mut state, b, x, guess);
         self.state = Some(state);
         result
+    }
+
+    /// Begins the report of a solve, before anything of it can fail: none of its right-hand sides has been attempted. Vectors
+    /// whose lengths do not fit have none.
+    pub(super) fn begin_report(&mut self, b: usize, x: usize) -> Result<()> {
+        self.reset_report();
+        let rows = self.rows().filter(|rows| check_lengths(*rows, b, x).is_ok());
+        self.solves.begin(self.count.or(rows.map(|rows| right_hand_sides(rows, b))).unwrap_or(0))
+    }
+
+    /// Forgets the last solve.
+    pub(crate) fn reset_report(&mut self) {
+        self.reports_transposed = false;
+        self.solves.clear();
+        for phase in &mut self.phases.seconds {
+            phase.1 = 0.0;
+        }
     }
 
     pub(super) fn solve_with<T: Scalar>(
@@ -156,8 +177,8 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
+        let (n, count) = (parts.rows, self.solves.count());
+        self.solve_each(fallback, |solver, i, mut fallback, report| {
             let context = solver.context.clone();
             if let Some(group) = solver.group(parts, i, count).filter(|_| !has_factors(&fallback)) {
                 let load = &mut |i: usize, put: &mut Use<'_, Host, V>| put(&b[i * n..][..n], &x[i * n..][..n]);
@@ -193,8 +214,8 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
+        let (n, count) = (parts.rows, self.solves.count());
+        self.solve_each(fallback, |solver, i, mut fallback, report| {
             if let Some(direct) = fallback.as_deref_mut().and_then(Fallback::direct) {
                 return solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report);
             }
@@ -234,8 +255,8 @@ impl Solver {
     ) -> Result<Status> {
         let one = if parts.permutation.is_some() { Solver::solve_converted } else { one };
         parts.begin();
-        let (n, count) = (parts.rows, self.count.unwrap_or(right_hand_sides(parts.rows, b.len())));
-        self.solve_each(count, fallback, |solver, i, mut fallback, report| {
+        let (n, count) = (parts.rows, self.solves.count());
+        self.solve_each(fallback, |solver, i, mut fallback, report| {
             if let Some(group) = solver.group(parts, i, count).filter(|_| !has_factors(&fallback)) {
                 let load = &mut |i: usize, put: &mut Use<'_, Gpu, V>| put(b.subslice(i * n, n), x.subslice(i * n, n));
                 solver.solve_together(parts, (&mut *inverse, None), group, guess, load)?;
@@ -256,16 +277,10 @@ impl Solver {
     /// `None` is a second attempt that was not better.
     pub(super) fn solve_each(
         &mut self,
-        count: usize,
         fallback: &mut Option<Fallback>,
         mut one: impl FnMut(&mut Self, usize, Option<&mut Fallback>, &mut SolveReport) -> Result<Option<Status>>,
     ) -> Result<Status> {
-        let start = Instant::now();
-        self.reports_transposed = false;
-        self.solves.begin(count)?;
-        for phase in &mut self.phases.seconds {
-            phase.1 = 0.0;
-        }
+        let (start, count) = (Instant::now(), self.solves.count());
         let (mut status, mut failure) = (Status::Success, None);
         for i in 0..count {
             self.index = i;

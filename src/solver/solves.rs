@@ -28,10 +28,15 @@ impl Solves {
         Ok(Solves { reports: try_capacity(RIGHT_HAND_SIDES)?, norms, history: try_capacity(history)? })
     }
 
-    /// Begins a solve of so many right-hand sides, of which none has been attempted.
-    pub fn begin(&mut self, count: usize) -> Result<()> {
+    /// Forgets the last solve.
+    pub fn clear(&mut self) {
         self.norms.clear();
         self.reports.clear();
+    }
+
+    /// Begins a solve of so many right-hand sides, of which none has been attempted.
+    pub fn begin(&mut self, count: usize) -> Result<()> {
+        self.clear();
         if count > self.reports.capacity() {
             self.reports = try_capacity(count)?;
         }

@@ -46,7 +46,7 @@ impl Solver {
     /// of the matrix. Its preconditioner is made from the values of that moment. After an `update` of this solver, the next transposed solve
     /// updates the second.
     pub fn solve_transposed<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
-        self.transposed(|solver| solver.solve(b, x, guess))
+        self.transposed((b.len(), x.len()), |solver| solver.solve(b, x, guess))
     }
 
     /// As [`Solver::solve_transposed`], for vectors in the memory of the context's GPU.
@@ -56,11 +56,16 @@ impl Solver {
         x: &mut gpu::Slice<T>,
         guess: Guess,
     ) -> Result<Status> {
-        self.transposed(|solver| solver.solve_on_device(b, x, guess))
+        self.transposed((b.len(), x.len()), |solver| solver.solve_on_device(b, x, guess))
     }
 
-    /// Runs a solve with the transpose.
-    fn transposed(&mut self, solve: impl FnOnce(&mut Solver) -> Result<Status>) -> Result<Status> {
+    /// Runs a solve with the transpose, with vectors of these lengths.
+    fn transposed(
+        &mut self,
+        (b, x): (usize, usize),
+        solve: impl FnOnce(&mut Solver) -> Result<Status>,
+    ) -> Result<Status> {
+        self.begin_report(b, x)?;
         if let Some(matrix) = self.matrix_over_ranks() {
             matrix.check_not_distributed("a solve with the transposed matrix")?;
         }
@@ -84,6 +89,7 @@ impl Solver {
             Way::Second => {
                 let State { transposed, fallback, .. } = state;
                 let Some(second) = &mut transposed.second else { unreachable!("it was prepared") };
+                second.solver.begin_report(b, x)?;
                 self.reports_transposed = true;
                 second.solve(&mut self.monitor, fallback, solve)
             }

@@ -77,12 +77,12 @@ fn check(device: &str, problem: &str, options: &[(&str, &str)]) {
 
 #[test]
 fn every_method_solves_systems_in_any_units() {
-    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "direct"] {
         check("host:2", "poisson5:28", &[("solver.type", method)]);
     }
     check("host:2", "poisson5:28", &[("solver.norm", "preconditioned")]);
     check("host:2", "poisson5:28", &[("solver.preconditioner", "none"), ("solver.max_iterations", "1000")]);
-    for (k, method) in ["cg", "fcg", "fgmres", "bicgstab"].into_iter().enumerate() {
+    for (k, method) in ["cg", "fcg", "fgmres", "bicgstab", "direct"].into_iter().enumerate() {
         for device in rotating_devices(k) {
             check(device, "poisson5:12", &[("solver.type", method)]);
         }
@@ -198,6 +198,54 @@ fn a_right_hand_side_that_fails_does_not_keep_others_from_being_solved() {
         assert_eq!(ends, [(Status::Success, true), (Status::NonFinite, false), (Status::Success, true)], "{device}");
         assert!(solves[1].true_residual.is_nan() && solves[1].iterations == 0);
         assert_eq!((&x[..n], &x[2 * n..]), (&solution[..n], &solution[2 * n..]), "{device}");
+    }
+}
+
+/// New values that cannot be factorised, a null space that they do not have, and vectors that do not fit.
+#[test]
+fn a_solve_that_fails_before_the_first_right_hand_side_reports_no_earlier_one() {
+    let t = [(0, 0, 2.0), (0, 1, -2.0), (1, 0, -2.0), (1, 1, 2.0)];
+    let singular = Csr::<f64>::from_triplets(2, 2, &t).unwrap();
+    let regular = [3.0, -2.0, -2.0, 3.0];
+    for device in all_devices() {
+        let cases =
+            [("solver.type", "direct", Status::Breakdown), ("solver.null_space", "constant", Status::OptionValue)];
+        for (key, value, status) in cases {
+            let what = format!("{key}={value} on {device}");
+            let (good, bad) = match status {
+                Status::Breakdown => (&regular[..], &singular.values[..]),
+                _ => (&singular.values[..], &regular[..]),
+            };
+            let a = Csr { values: good.to_vec(), ..singular.clone() };
+            let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config(&[(key, value)]));
+            solver.setup(Some(&matrix)).unwrap();
+            let (b, mut x) = ([1.0, -1.0, 2.0, -2.0], [0.0; 4]);
+            let told = |solver: &Solver| {
+                let solves = solver.report().solves;
+                solves.iter().map(|solve| (solve.status, solve.converged)).collect::<Vec<_>>()
+            };
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{what}");
+            assert_eq!(told(&solver), [(Status::Success, true); 2], "{what}");
+            let short = solver.solve(&b[..3], &mut x[..3], Guess::Zero).unwrap_err();
+            assert_eq!((short.status, told(&solver)), (Status::SizeMismatch, vec![]), "{what}");
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{what}");
+            matrix.update_values(bad.to_vec().into()).unwrap();
+            let error = solver.solve(&b, &mut x, Guess::Zero).unwrap_err();
+            assert_eq!(error.status, status, "{what}: {error}");
+            assert_eq!(told(&solver), [(Status::NotAttempted, false); 2], "{what}");
+            matrix.update_values(good.to_vec().into()).unwrap();
+            solver.update().unwrap();
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{what}");
+            // Values that need other units are set up wholly.
+            matrix.update_values(bad.iter().map(|v| v * 1e200).collect::<Vec<_>>().into()).unwrap();
+            let error = solver.solve(&b, &mut x, Guess::Zero).unwrap_err();
+            assert_eq!(
+                (error.status, told(&solver)),
+                (status, vec![(Status::NotAttempted, false); 2]),
+                "{what}: {error}"
+            );
+        }
     }
 }
 

@@ -150,3 +150,74 @@ fn callbacks_get_their_vectors_and_user_pointer() {
     assert_eq!(solve(), Status::Callback.code());
     assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
 }
+
+/// What a report says of right-hand sides: status, whether converged, iterations.
+fn told(solver: *mut terrace_solver) -> Vec<(Status, i64, i64)> {
+    let mut report = null_mut();
+    assert_eq!(abi!(terrace_solver_report(solver, &mut report)), 0);
+    let get = |key: &std::ffi::CStr, i| {
+        let mut value = -1;
+        assert_eq!(abi!(terrace_report_get_int(report, key.as_ptr(), i, &mut value)), 0);
+        value
+    };
+    let status = |i| Status::from_code(get(c"status", i) as i32).unwrap();
+    let all = (0..get(c"right_hand_sides", 0)).map(|i| (status(i), get(c"converged", i), get(c"iterations", i)));
+    let all = all.collect();
+    assert_eq!(abi!(terrace_report_destroy(report)), 0);
+    all
+}
+
+#[test]
+fn a_solve_that_fails_before_it_begins_leaves_no_report_of_an_earlier_one() {
+    let not_attempted = [(Status::NotAttempted, 0, 0); 2];
+    for (device, json) in [
+        (c"host:1", c"{}"),
+        (c"host:1", c"{\"solver.type\": \"direct\"}"),
+        (c"sim", c"{}"),
+        (c"host:1", c"{\"amg.reorder\": \"on\"}"),
+    ] {
+        let context = TestContext::on(device);
+        let (offsets, columns) = ([0, 2, 4, 6, 7], [0, 1, 1, 2, 2, 3, 3]);
+        let mut values = [2.0, 1.0, 4.0, 1.0, 4.0, 1.0, 4.0];
+        let matrix = csr(&context, &offsets, &columns, &values, 0, TERRACE_BORROW).unwrap();
+        let (mut config, mut solver) = (null_mut(), null_mut());
+        assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
+        assert_eq!(abi!(terrace_config_load_json(config, json.as_ptr())), 0);
+        assert_eq!(abi!(terrace_solver_create(context.0, config, &mut solver)), 0);
+        assert_eq!(abi!(terrace_config_destroy(config)), 0);
+        assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0, "{}", context.last_error());
+        let mut x = [0.0; 8];
+        let (b, x): (*const c_void, *mut c_void) = (B.as_ptr().cast(), x.as_mut_ptr().cast());
+        let solve = |transposed: bool, t, count, b| match transposed {
+            true => abi!(terrace_solver_solve_transposed(solver, t, count, b, x, 0)),
+            false => abi!(terrace_solver_solve(solver, t, count, b, x, 0)),
+        };
+        for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
+            let what = format!("{device:?} {json:?}, transposed: {before} and then {after}");
+            let again = || {
+                assert_eq!(solve(before, TERRACE_F64, 2, b), 0, "{what}: {}", context.last_error());
+                assert!(
+                    told(solver).iter().all(|(status, converged, _)| (*status, *converged) == (Status::Success, 1))
+                );
+            };
+            again();
+            values[0] = f64::NAN;
+            std::hint::black_box(&mut values);
+            assert_eq!(solve(after, TERRACE_F64, 2, b), Status::MatrixValues.code(), "{what}");
+            assert_eq!(told(solver), not_attempted, "{what}");
+            values[0] = 2.0;
+            std::hint::black_box(&mut values);
+            again();
+            assert_eq!(solve(after, TERRACE_F32, 2, b), Status::InvalidArgument.code(), "{what}");
+            assert_eq!(told(solver), not_attempted, "{what}");
+            again();
+            assert_eq!(solve(after, TERRACE_F64, 0, b), Status::InvalidArgument.code(), "{what}");
+            assert_eq!(told(solver), [], "{what}");
+            again();
+            assert_eq!(solve(after, TERRACE_F64, 2, null()), Status::NullArgument.code(), "{what}");
+            assert_eq!(told(solver), [], "{what}");
+        }
+        assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
+        assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+    }
+}
