@@ -1,5 +1,6 @@
 //! Report of set-up and solve: a snapshot, read by key. The C ABI, JSON and the printed summary use one table.
 
+mod hint;
 mod reordering;
 
 use crate::backend::OwnPart;
@@ -11,6 +12,7 @@ use crate::scalar::Precision;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 
+pub use hint::{Factors, Hint, Remedies};
 pub use reordering::Reordering;
 
 /// One level of a hierarchy.
@@ -65,7 +67,7 @@ pub struct SolveReport {
     /// Residual norms over the same, from the initial guess on.
     pub history: Vec<f64>,
     /// What may help where the tolerance was not reached.
-    pub hint: &'static str,
+    pub hint: Hint,
 }
 
 impl Default for SolveReport {
@@ -78,7 +80,7 @@ impl Default for SolveReport {
             converged: false,
             true_residual: f64::NAN,
             history: Vec::new(),
-            hint: "",
+            hint: Hint::None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod direct;
 mod estimate;
 mod fallback;
 mod grid;
+mod hints;
 mod over_ranks;
 mod parts;
 mod reorder;

@@ -94,14 +94,15 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             if zr.is_nan() || pq.is_nan() {
                 return run.step(f64::NAN);
             }
+            let gmres = if run.norm == Norm::True { "gmres" } else { "gmres with solver.norm true" };
             if zr <= 0.0 {
-                let methods = if flexible { "gmres" } else { "fcg or gmres" };
+                let fcg = if flexible { "" } else { "fcg or " };
                 return run.breakdown(&format!(
-                    "z·r is {zr:.3e}; the preconditioner is not positive definite (use {methods})"
+                    "z·r is {zr:.3e}; the preconditioner is not positive definite (use {fcg}{gmres})"
                 ));
             }
             if pq <= 0.0 {
-                return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use gmres)"));
+                return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use {gmres})"));
             }
             next = match run.norm {
                 Norm::True => run.step(rr.sqrt())?,

@@ -8,7 +8,7 @@ use crate::error::{Result, Status, fail, try_vec};
 use crate::gpu::{self, Gpu};
 use crate::host::sparse_direct::{Method, Plan, SparseDirect, ZeroPivots};
 use crate::matrix::{Matrix, Values};
-use crate::report::{Factorisation, Phases, Report, SolveReport};
+use crate::report::{Factorisation, Hint, Phases, Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
 use std::time::Instant;
@@ -193,8 +193,9 @@ impl Direct {
         if report.converged {
             return Ok(Some(Status::Success));
         }
-        if report.hint != NULL_SPACE_HINT {
-            report.hint = "the matrix is too badly conditioned for more: refinement of the direct solution ends here";
+        if report.hint != Hint::Text(NULL_SPACE_HINT) {
+            report.hint =
+                Hint::Text("the matrix is too badly conditioned for more: refinement of the direct solution ends here");
         }
         Ok(Some(Status::Stagnated))
     }

@@ -2,14 +2,13 @@
 //! On the host it also does so where that takes less than the iterations that are left, as the decay of the residual tells.
 
 use super::direct::Direct;
-use super::system::GENERAL_HINT;
 use super::{Solver, State};
 use crate::context::{Context, LogLevel};
 use crate::error::{Class, Error, Result, Status};
 use crate::host::sparse_direct::Plan;
 use crate::matrix::Matrix;
 use crate::preconditioner::defaults::are_components_open;
-use crate::report::{Report, SolveReport};
+use crate::report::{self, Hint, Remedies, Report, SolveReport};
 use crate::scalar::Precision;
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,9 +34,6 @@ const ORDERING_BYTES: usize = 48;
 
 /// A limit of fewer iterations is a wish for a rough solution, and is respected.
 const PATIENT: usize = 1000;
-
-const TOO_LARGE: &str = "raise solver.max_iterations, or try another preset, such as difficult; a factorisation takes more time or memory \
-                         than auto spends unasked: set solver.type to direct to have it all the same";
 
 /// The direct solver behind a Krylov method.
 pub(super) struct Fallback {
@@ -259,8 +255,11 @@ impl Solver {
             fallback.factorise(&self.context);
             self.phases.add("factorisation", start.elapsed().as_secs_f64());
         }
-        if matches!(fallback.factors, Factors::TooLarge) && report.hint == GENERAL_HINT {
-            report.hint = TOO_LARGE;
+        if let Hint::Try(Remedies { factors, .. }) = &mut report.hint
+            && *factors == report::Factors::Offered
+        {
+            let is_large = matches!(fallback.factors, Factors::TooLarge);
+            *factors = if is_large { report::Factors::TooLarge } else { report::Factors::Unnamed };
         }
         fallback.has_factors()
     }

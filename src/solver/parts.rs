@@ -1,5 +1,6 @@
 //! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
+use super::hints::Advice;
 use super::together::Together;
 use super::user::SolverBackend;
 use super::{BackendEngine, Order, Solver, State};
@@ -49,6 +50,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub tolerance: f64,
     /// Whether it is a share of the residual of the initial guess, not of the right-hand side.
     pub from_initial_residual: bool,
+    /// What may be tried where a solve fails.
+    pub advice: Advice,
     /// For the best iterate.
     pub best: B::Buffer<T>,
     /// Whether vectors of f32 are accepted, and converted: those of an f32 matrix in a solver that works in f64.
@@ -221,6 +224,7 @@ impl Solver {
         let null_space = NullSpace::new(backend, &host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
         self.check_null_space(backend, &null_space, &*operator)?;
         let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
+        let advice = self.advice(matrix.is_some(), backend.is_distributed());
         let (backend, r, best) = (backend.clone(), backend.zeros(rows)?, backend.zeros(rows)?);
         let converts = T::PRECISION == Precision::F64 && matrix.is_some_and(|m| m.precision() == Precision::F32);
         Ok(Parts {
@@ -239,6 +243,7 @@ impl Solver {
             z,
             tolerance: self.relative_tolerance::<T>(),
             from_initial_residual: self.config.text("solver.relative_to") == "initial_residual",
+            advice,
             best,
             converts,
             converted: None,

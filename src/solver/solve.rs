@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::krylov::{self, BestIterate, Next, Run};
 use crate::null_space::NullSpace;
 use crate::preconditioner::Inverse;
-use crate::report::SolveReport;
+use crate::report::{Hint, SolveReport};
 use crate::scalar::{Precision, Scalar};
 use std::time::Instant;
 
@@ -306,6 +306,7 @@ impl Solver {
             }
             let result = end.map(|status| status.unwrap_or(Status::Stagnated));
             report.status = result.as_ref().map_or_else(|error| error.status, |status| *status);
+            let hint = report.hint;
             self.solves.keep(i, report);
             match result {
                 Ok(Status::Success) => {}
@@ -316,6 +317,9 @@ impl Solver {
                         error.message = format!("right-hand side {i} of {count}: {}", error.message);
                     }
                     let ends = error.status.row().class != Class::Numeric;
+                    if !ends && hint != Hint::None {
+                        error.message += &format!("; {hint}");
+                    }
                     failure = failure.or(Some(error));
                     if ends {
                         break;
@@ -429,7 +433,8 @@ impl Solver {
     where
         Inverse: Preconditioner<B, T>,
     {
-        let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, tolerance, .. } = parts;
+        let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, tolerance, advice, .. } =
+            parts;
         let from_guess = parts.from_initial_residual && guess == Guess::Given;
         let backend: &B = backend;
         if !norm_b.is_finite() {
@@ -504,15 +509,19 @@ impl Solver {
             }
         }
         run.target = (*tolerance * reference).max(absolute);
-        let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
+        let mut system =
+            System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN, advice: *advice };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
         let end = system.take_best(&mut run, end);
         (report.iterations, report.true_residual) = (run.iterations, system.true_norm / norm_b);
         if matches!(end, Ok(Next::Limit | Next::Stagnated)) {
             let has_stagnated = matches!(end, Ok(Next::Stagnated));
-            report.hint = system.hint(&mut run, report.true_residual, has_stagnated);
+            report.hint = system.hint(&mut run, report.true_residual, has_stagnated, name);
         }
-        let end = end.map_err(|error| system.explain(&mut run, error, name))?;
+        if let Err(error) = &end {
+            report.hint = system.hint_of_failure(&mut run, error.status, name);
+        }
+        let end = end?;
         run.project(x);
         backend.status()?;
         report.converged = end == Next::Converged;

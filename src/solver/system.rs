@@ -1,9 +1,11 @@
 //! One right-hand side with its solution: runs of a Krylov method until the true residual meets the tolerance.
 
+use super::hints::Advice;
 use super::user::SolverBackend;
 use crate::error::{Class, Error, Result, Status, try_collect};
 use crate::hash::hash;
 use crate::krylov::{Krylov, Next, Run};
+use crate::report::Hint;
 use crate::scalar::{Precision, Scalar};
 
 /// Failures that rounding of the preconditioner can be the cause of.
@@ -11,10 +13,6 @@ const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status:
 
 /// A residual whose share along the constant vector is above this is constant.
 const CONSTANT: f64 = 0.98;
-
-/// What may help a solve that did not reach the tolerance.
-pub(super) const GENERAL_HINT: &str =
-    "raise solver.max_iterations, try another preset, such as difficult, or set solver.type to direct";
 
 /// What helps where the matrix is singular.
 pub(super) const NULL_SPACE_HINT: &str =
@@ -49,6 +47,8 @@ pub(super) struct System<'a, B: SolverBackend, T: Scalar> {
     pub z: Option<&'a mut B::Slice<T>>,
     /// |b - A x| after the last run of the method.
     pub true_norm: f64,
+    /// What may be tried where it fails.
+    pub advice: Advice,
 }
 
 impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
@@ -136,19 +136,15 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         Ok(along > run.target && backend.norm(self.r) <= ROUNDINGS * T::EPSILON.to_f64() * size)
     }
 
-    /// The error of a solve, with what may help.
-    pub fn explain(&mut self, run: &mut Run<'_, B, T>, mut error: Error, method: &str) -> Error {
-        let is_numeric = error.status.row().class == Class::Numeric;
-        if is_numeric && self.has_constants(run).unwrap_or(false) {
-            error.message += &format!("; {CONSTANTS_HINT}");
-        } else if error.status == Status::Diverged {
-            error.message += match method {
-                "cg" | "fcg" => "; is the matrix symmetric and positive definite? Otherwise set solver.type to gmres",
-                "richardson" => "; the preconditioner alone does not converge: set solver.type to cg or gmres",
-                _ => "; try another preset, such as convection or difficult, or set solver.type to direct",
-            };
+    /// What may help a solve that failed with this status.
+    pub fn hint_of_failure(&mut self, run: &mut Run<'_, B, T>, status: Status, method: &str) -> Hint {
+        if status.row().class != Class::Numeric {
+            return Hint::None;
         }
-        error
+        if self.advice.null_space && self.has_constants(run).unwrap_or(false) {
+            return Hint::Text(CONSTANTS_HINT);
+        }
+        if status == Status::Diverged { self.advice.of_divergence(method) } else { Hint::None }
     }
 
     /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
@@ -167,26 +163,26 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
     }
 
     /// What may help a solve that did not reach the tolerance.
-    pub fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64, has_stagnated: bool) -> &'static str {
+    pub fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64, has_stagnated: bool, method: &str) -> Hint {
         let n = run.a.rows() as f64;
-        if run.residual_norm(self.b, self.x, self.r).is_ok() {
+        if self.advice.null_space && run.residual_norm(self.b, self.x, self.r).is_ok() {
             run.backend.fill(T::ONE, run.best.x);
             let (along, norm) = (run.backend.dot(run.best.x, self.r).abs() / n.sqrt(), run.backend.norm(self.r));
             if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
-                return NULL_SPACE_HINT;
+                return Hint::Text(NULL_SPACE_HINT);
             }
         }
         // What follows needs memory, and a solve whose iterations ended allocates nothing.
-        if has_stagnated && self.has_constants(run).unwrap_or(false) {
-            return CONSTANTS_HINT;
+        if has_stagnated && self.advice.null_space && self.has_constants(run).unwrap_or(false) {
+            return Hint::Text(CONSTANTS_HINT);
         }
         if has_stagnated && self.is_at_rounding(run).unwrap_or(false) {
-            return ROUNDING_HINT;
+            return Hint::Text(ROUNDING_HINT);
         }
         if T::PRECISION == Precision::F32 && residual < 1e-3 {
-            return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";
+            return Hint::Text("f32 may not allow more: set solver.precision to f64, or raise solver.tolerance");
         }
-        GENERAL_HINT
+        self.advice.remedies(method, !has_stagnated)
     }
 
     /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is

@@ -2,6 +2,7 @@
 
 use super::Solver;
 use crate::error::Status;
+use crate::report::Hint;
 use std::fmt;
 
 /// Why the first right-hand side that was not solved to the tolerance was not.
@@ -12,7 +13,7 @@ pub struct Unsolved {
     count: usize,
     iterations: usize,
     residual: f64,
-    hint: &'static str,
+    hint: Hint,
 }
 
 impl fmt::Display for Unsolved {

@@ -2,6 +2,7 @@
 
 use crate::common::devices::{devices, rotating_devices};
 use std::sync::Arc;
+use terrace::solver::{SliceMut, SliceRef};
 use terrace::sparse::Csr;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery, presets};
 
@@ -81,6 +82,19 @@ fn a_negative_definite_matrix_is_to_be_negated() {
     }
 }
 
+/// The Laplacian of a line with Neumann conditions, whose rows and columns are multiplied by weights.
+fn neumann(n: usize, weight: impl Fn(usize) -> f64) -> Arc<Matrix> {
+    let mut entries = Vec::new();
+    for i in 0..n {
+        let ends = usize::from(i == 0) + usize::from(i + 1 == n);
+        let value = |j: usize, v: f64| (i, j, v * weight(i) * weight(j));
+        entries.push(value(i, 2.0 - ends as f64));
+        entries.extend((i > 0).then(|| value(i - 1, -1.0)));
+        entries.extend((i + 1 < n).then(|| value(i + 1, -1.0)));
+    }
+    Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap())
+}
+
 #[test]
 fn a_solve_that_diverges_says_so_and_returns_nothing_worse_than_the_guess() {
     let matrix = problem("convection_diffusion:20");
@@ -123,14 +137,7 @@ fn a_solve_that_diverges_says_so_and_returns_nothing_worse_than_the_guess() {
 #[test]
 fn a_right_hand_side_that_a_singular_matrix_does_not_reach_is_explained() {
     let n = 400;
-    let mut entries = Vec::new();
-    for i in 0..n {
-        let ends = usize::from(i == 0) + usize::from(i + 1 == n);
-        entries.push((i, i, 2.0 - ends as f64));
-        entries.extend((i > 0).then(|| (i, i - 1, -1.0)));
-        entries.extend((i + 1 < n).then(|| (i, i + 1, -1.0)));
-    }
-    let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap());
+    let matrix = neumann(n, |_| 1.0);
     let b: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
     for device in all_devices() {
         let options = [("solver.type", "fgmres"), ("solver.max_iterations", "60"), ("amg.coarsest.solver", "sweeps")];
@@ -288,7 +295,7 @@ fn every_preset_solves_on_every_device() {
             let matrix = match preset.name {
                 "convection" => problem("convection_diffusion:12"),
                 "elasticity" | "mechanics" | "mechanics_robust" => problem("elasticity:3"),
-                "singular" => continue,
+                "singular" => neumann(100, |_| 1.0),
                 _ => problem("poisson5:24"),
             };
             let mut config = Config::new();
@@ -296,9 +303,171 @@ fn every_preset_solves_on_every_device() {
             let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
             solver.setup(Some(&matrix)).unwrap_or_else(|error| panic!("{} on {device}: {error}", preset.name));
             let mut x = vec![0.0; matrix.rows()];
-            let status = solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap();
+            // What a singular matrix reaches beside the constant part, which is removed.
+            let is_singular = preset.name == "singular";
+            let b: Vec<f64> = (0..x.len()).map(|i| if is_singular { (i % 3) as f64 } else { 1.0 }).collect();
+            let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
             assert_eq!(status, Status::Success, "{} on {device}", preset.name);
-            assert!(residual(&matrix, &x) <= 1e-8, "{} on {device}", preset.name);
+            if is_singular {
+                let mean = b.iter().sum::<f64>() / b.len() as f64;
+                let rest: f64 = (0..b.len())
+                    .map(|i| {
+                        let along = |j: usize| x[i] - x[j];
+                        let product = (if i > 0 { along(i - 1) } else { 0.0 })
+                            + (if i + 1 < x.len() { along(i + 1) } else { 0.0 });
+                        (b[i] - mean - product).powi(2)
+                    })
+                    .sum();
+                let size: f64 = b.iter().map(|b| (b - mean).powi(2)).sum();
+                assert!(rest.sqrt() <= 1e-8 * size.sqrt(), "{} on {device}", preset.name);
+                assert!(x.iter().sum::<f64>().abs() <= 1e-8 * x.iter().map(|x| x.abs()).sum::<f64>(), "{device}");
+            } else {
+                assert!(residual(&matrix, &x) <= 1e-8, "{} on {device}", preset.name);
+            }
         }
+    }
+}
+
+/// What one solve left of its right-hand side, in words, and its status.
+fn sentence(solver: &mut Solver, b: &[f64]) -> (Status, String) {
+    let mut x = vec![0.0; b.len()];
+    match solver.solve(b, &mut x, Guess::Zero) {
+        Ok(status) => (status, solver.unsolved().map_or(String::new(), |unsolved| unsolved.to_string())),
+        Err(error) => (error.status, error.message),
+    }
+}
+
+type Callbacks = fn(&mut Solver, &Arc<Matrix>);
+
+/// y = A x by the matrix itself.
+fn operator(solver: &mut Solver, matrix: &Arc<Matrix>) {
+    let a = matrix.shared::<f64>().unwrap();
+    let apply = move |x: SliceRef<'_>, y: SliceMut<'_>| match (x, y) {
+        (SliceRef::F64(x), SliceMut::F64(y)) => {
+            for (i, y) in y.iter_mut().enumerate() {
+                *y = a.view().row(i).map(|(j, v)| v[0] * x[j]).sum();
+            }
+            0
+        }
+        _ => 1,
+    };
+    solver.set_operator(matrix.rows(), Box::new(apply));
+}
+
+fn preconditioner(solver: &mut Solver, _: &Arc<Matrix>) {
+    let apply = |r: SliceRef<'_>, z: SliceMut<'_>| match (r, z) {
+        (SliceRef::F64(r), SliceMut::F64(z)) => {
+            z.copy_from_slice(r);
+            0
+        }
+        _ => 1,
+    };
+    solver.set_preconditioner(Box::new(apply));
+}
+
+fn other_matrix(solver: &mut Solver, matrix: &Arc<Matrix>) {
+    solver.set_preconditioner_matrix(Some(matrix));
+}
+
+/// A set-up takes what its hints name, and no hint names what the set-up has or has tried.
+#[test]
+fn hints_name_nothing_that_is_refused_or_was_tried() {
+    const ENDS: &[(&[(&str, &str)], Status)] = &[
+        (&[("solver.max_iterations", "1")], Status::NotConverged),
+        (&[("solver.stagnation_window", "1"), ("solver.preconditioner", "none")], Status::Stagnated),
+        (
+            &[
+                ("solver.stagnation_window", "1"),
+                ("amg.smoother.jacobi.weight", "0.02"),
+                ("amg.smoother.type", "jacobi"),
+                ("amg.max_levels", "1"),
+                ("amg.coarsest.solver", "sweeps"),
+                ("amg.coarsest.sweeps", "1"),
+            ],
+            Status::Stagnated,
+        ),
+        (&[("solver.divergence_tolerance", "1"), ("solver.preconditioner", "none")], Status::Diverged),
+    ];
+    let none: Callbacks = |_, _| {};
+    let setups: &[(&str, Callbacks, &[(&str, &str)])] = &[
+        ("plain", none, &[]),
+        ("operator", operator, &[]),
+        ("preconditioner", preconditioner, &[]),
+        ("matrix of the preconditioner", other_matrix, &[]),
+        ("null space", none, &[("solver.null_space", "constant")]),
+        ("norm", none, &[("solver.norm", "preconditioned")]),
+        ("initial residual", none, &[("solver.relative_to", "initial_residual")]),
+        ("difficult", none, &[("preset", "difficult")]),
+    ];
+    let (mut seen, mut named) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    for method in ["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        for (what, callbacks, own) in setups {
+            for (end, wanted) in ENDS {
+                let options: Vec<_> = own.iter().chain(*end).chain(&[("solver.type", method)]).copied().collect();
+                let make = |more: &[(&str, &str)]| {
+                    let mut made = Config::new();
+                    for (key, value) in options.iter().chain(more) {
+                        if *key == "preset" {
+                            made.load_preset(value).unwrap()
+                        } else {
+                            made.set_str(key, value).unwrap()
+                        }
+                    }
+                    let matrix = match *what {
+                        "null space" => neumann(200, |_| 1.0),
+                        _ => problem("jumps:10"),
+                    };
+                    let mut solver = Solver::new(&Context::new("host:1").unwrap(), &made);
+                    callbacks(&mut solver, &matrix);
+                    solver.setup(Some(&matrix)).map(|()| (solver, matrix))
+                };
+                let Ok((mut solver, matrix)) = make(&[]) else { continue };
+                let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 5) as f64).collect();
+                let (status, said) = sentence(&mut solver, &b);
+                if status != *wanted {
+                    continue;
+                }
+                let what = format!("{what}, {options:?}: {status:?}, {said}");
+                seen.insert((status.row().name, method));
+                assert!(!said.contains("max_iterations") || status == Status::NotConverged, "{what}");
+                for preset in ["difficult", "convection"].into_iter().filter(|preset| said.contains(preset)) {
+                    assert!(preset == "difficult" || !["cg", "fcg", "auto"].contains(&method), "{what}");
+                    assert!(preset == "convection" || !["gmres", "fgmres", "bicgstab"].contains(&method), "{what}");
+                    let has_other = options.contains(&("amg.smoother.type", "jacobi"));
+                    assert!(has_other || !own.contains(&("preset", preset)), "{what}");
+                    assert!(!options.contains(&("solver.preconditioner", "none")), "{what}");
+                    assert!(make(&[("preset", preset)]).is_ok(), "{what}");
+                    named.insert(preset);
+                }
+                for other in ["direct", "cg", "gmres"] {
+                    let hints = said.split_once("solver.type").map_or("", |(_, hints)| hints);
+                    if hints.split([' ', ';', ',']).any(|word| word == other) {
+                        let norm = said.contains("solver.norm to true").then_some(("solver.norm", "true"));
+                        let more: Vec<_> = norm.into_iter().chain([("solver.type", other)]).collect();
+                        assert!(make(&more).is_ok(), "{what}: {other}");
+                        named.insert(other);
+                    }
+                }
+            }
+        }
+    }
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        assert!(seen.contains(&("TERRACE_NOT_CONVERGED", method)), "{method}: {seen:?}");
+        assert!(method == "richardson" || seen.contains(&("TERRACE_STAGNATED", method)), "{method}: {seen:?}");
+    }
+    assert_eq!(named.into_iter().collect::<Vec<_>>(), ["cg", "convection", "difficult", "direct", "gmres"]);
+}
+
+/// The null space is not that of constants, so that nothing but the residual tells.
+#[test]
+fn auto_does_not_name_the_factors_that_it_has_tried() {
+    let n = 300;
+    let matrix = neumann(n, |i| 1.0 + (i % 4) as f64);
+    let b: Vec<f64> = (0..n).map(|i| 1.0 + (i % 5) as f64).collect();
+    for device in all_devices() {
+        let mut solver = set_up(device, &matrix, &[("solver.stagnation_window", "60")]).unwrap();
+        let (status, said) = sentence(&mut solver, &b);
+        assert!(![Status::Success, Status::NotConverged].contains(&status), "{device}: {said}");
+        assert!(!said.contains("direct"), "{device}: {status:?}, {said}");
     }
 }

@@ -233,6 +233,11 @@ fn a_solve_that_is_wrong_on_one_rank_fails_on_all_and_the_next_succeeds() {
         let mut x = vec![0.0; own.len() + 1];
         let short =
             solver.solve(&b[own.clone()], &mut x[..own.len() - usize::from(rank == 2)], Guess::Zero).unwrap_err();
+        // Of a success before it, the next failure leaves nothing in the report.
+        assert_eq!(solver.solve(&b[own.clone()], &mut x[..own.len()], Guess::Zero), Ok(Status::Success));
+        let wrong = solver.solve(&vec![1.0_f32; own.len()], &mut vec![0.0_f32; own.len()], Guess::Zero).unwrap_err();
+        let told: Vec<_> = solver.report().solves.iter().map(|solve| (solve.status, solve.converged)).collect();
+        assert_eq!((wrong.status, &told[..]), (Status::InvalidArgument, &[(Status::NotAttempted, false)][..]));
         let mut spoilt = b[own.clone()].to_vec();
         spoilt[0] = if rank == 0 { f64::NAN } else { 1.0 };
         let nan = solver.solve(&spoilt, &mut x[..own.len()], Guess::Zero).unwrap_err();
@@ -250,6 +255,29 @@ fn a_solve_that_is_wrong_on_one_rank_fails_on_all_and_the_next_succeeds() {
         assert!(smoother.message.contains("use \"l1_jacobi\""), "{smoother}");
         assert_eq!((short.status, nan.status), (Status::SizeMismatch, Status::NonFinite), "{short} {nan}");
         assert_eq!((end.unwrap(), stopped.unwrap()), (Status::Success, Status::Stopped));
+    }
+}
+
+#[test]
+fn hints_name_nothing_that_ranks_refuse() {
+    for (name, method) in [("poisson5:12", "cg"), ("poisson5:12", "auto"), ("convection_diffusion:12", "gmres")] {
+        let a = matrix(name);
+        let (starts, b) = (evenly(a.rows, 2), right_hand_side(a.rows));
+        let said = on_ranks(threads(2), |context, rank| {
+            let own = starts[rank]..starts[rank + 1];
+            let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own.clone()))).unwrap());
+            let options = [("solver.type", method), ("solver.max_iterations", "1"), ("amg.coarsest.max_rows", "10")];
+            let mut solver = Solver::new(context, &config(&options));
+            solver.setup(Some(&matrix)).unwrap();
+            let mut x = vec![0.0; own.len()];
+            assert_eq!(solver.solve(&b[own], &mut x, Guess::Zero), Ok(Status::NotConverged));
+            solver.unsolved().unwrap().to_string()
+        });
+        for said in said {
+            assert!(said.contains("max_iterations"), "{method}: {said}");
+            assert!(!said.contains("direct") && !said.contains("convection"), "{method}: {said}");
+            assert_eq!(said.contains("difficult"), method != "gmres", "{method}: {said}");
+        }
     }
 }
 
