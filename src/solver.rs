@@ -299,7 +299,6 @@ impl Solver {
         let matrix = copy.or(callers);
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(matrix);
-        self.effective = self.effective_config(matrix, grid.as_ref().map(|grid| &grid.symmetry))?;
         let method = self.method();
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = &other {
@@ -312,10 +311,16 @@ impl Solver {
                 "the matrix of the preconditioner has {others} rows and {cols} columns, the system {rows} rows"
             );
         }
+        // Beside an operator callback, the matrix of the preconditioner tells what it is like.
+        let like = other.as_ref().filter(|_| self.operator.is_some()).or(matrix);
+        self.effective = self.effective_config(like, grid.as_ref().map(|grid| &grid.symmetry))?;
         let mut inverse = match (method, other.as_ref().or(matrix)) {
             (Some(method), Some(matrix)) => {
-                // The Krylov method does not see a factor of the preconditioner, so that its matrix may have units of its own.
-                Some(Inverse::setup_in_solver(method, &self.context, matrix, &self.effective, other.is_some())?)
+                // The Krylov method does not see a factor of the preconditioner, so that its matrix may have units of its own. Richardson's
+                // iteration does, and beside a callback the matrix keeps its units there.
+                let is_callback = self.operator.is_some() && self.config.text("solver.type") != "richardson";
+                let rescales = other.is_some() || is_callback;
+                Some(Inverse::setup_in_solver(method, &self.context, matrix, &self.effective, rescales)?)
             }
             (Some(_), None) => {
                 return fail!(
@@ -378,7 +383,7 @@ impl Solver {
 
     /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open. Its symmetry may be known.
     fn effective_config(&self, matrix: Option<&Arc<Matrix>>, known: Option<&Symmetry>) -> Result<Config> {
-        let is_open = self.operator.is_none() && self.config.choice("solver.type").is_none();
+        let is_open = self.config.choice("solver.type").is_none();
         let Some(matrix) = matrix.filter(|_| is_open) else { return Ok(self.config.clone()) };
         let symmetry = known.cloned().map_or_else(|| matrix.symmetry(&self.context), Ok)?;
         if !symmetry.is_symmetric_in(matrix.precision()) {

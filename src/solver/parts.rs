@@ -414,6 +414,9 @@ impl Solver {
             Some(operator) => operator,
             None => self.operator(&parts.backend, matrix, inverse.as_ref(), narrow.as_ref())?,
         };
+        if self.operator.is_some() {
+            parts.units = 0;
+        }
         parts.replace_operator(operator);
         self.renew_method(inverse.as_ref(), parts)
     }

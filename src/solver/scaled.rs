@@ -4,7 +4,10 @@
 //! large or small is multiplied by another one, so that its largest element is about 1. Multiplications by powers of two
 //! do not round, so the solution is that of the other system.
 
+use crate::backend::{Backend, Operator};
+use crate::error::Result;
 use crate::scalar::{Precision, Scalar};
+use std::sync::Arc;
 
 /// Exponents of two in a format.
 struct Exponents {
@@ -41,6 +44,52 @@ pub fn shift<T: Scalar>(max: f64) -> i32 {
 /// 2^k.
 pub fn power<T: Scalar>(k: i32) -> T {
     T::from_f64(2.0_f64.powi(k))
+}
+
+/// An operator callback times a power of two.
+pub struct InUnits<B: Backend, T: Scalar> {
+    backend: B,
+    a: Arc<dyn Operator<B, T>>,
+    factor: T,
+}
+
+impl<B: Backend, T: Scalar> InUnits<B, T> {
+    /// 2^k A.
+    pub fn new(backend: &B, a: &Arc<dyn Operator<B, T>>, k: i32) -> Self {
+        InUnits { backend: backend.clone(), a: Arc::clone(a), factor: power(k) }
+    }
+}
+
+impl<B: Backend, T: Scalar> Operator<B, T> for InUnits<B, T> {
+    fn rows(&self) -> usize {
+        self.a.rows()
+    }
+
+    fn apply(&self, alpha: T, x: &B::Slice<T>, beta: T, y: &mut B::Slice<T>) -> Result<()> {
+        self.a.apply(alpha * self.factor, x, beta, y)
+    }
+
+    fn residual(&self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<()> {
+        self.a.apply(self.factor, x, T::ZERO, r)?;
+        self.backend.axpby(T::ONE, b, -T::ONE, r);
+        Ok(())
+    }
+
+    fn is_capturable(&self) -> bool {
+        self.a.is_capturable()
+    }
+
+    fn bytes(&self) -> usize {
+        self.a.bytes()
+    }
+
+    fn format(&self) -> String {
+        self.a.format()
+    }
+
+    fn precision(&self) -> Precision {
+        self.a.precision()
+    }
 }
 
 #[cfg(feature = "unit-tests")]

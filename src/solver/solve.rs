@@ -12,10 +12,12 @@ use crate::error::{Class, Result, Status, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, BestIterate, Next, Run};
+use crate::matrix::units::units;
 use crate::null_space::NullSpace;
 use crate::preconditioner::Inverse;
 use crate::report::{Hint, SolveReport};
 use crate::scalar::{Precision, Scalar};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Units of roundoff by which the residual of a solution is not known.
@@ -365,8 +367,8 @@ impl Solver {
         written.map(|()| status)
     }
 
-    /// One right-hand side on the backend of `parts`: as it is, or scaled where inner products of vectors of its size,
-    /// or of the size of the matrix, leave the range of numbers.
+    /// One right-hand side on the backend of `parts`. Where it fails because the values of an operator callback are extreme, it is solved in other
+    /// units.
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
@@ -384,6 +386,34 @@ impl Solver {
             Some(together) if together.take(&backend, self.index, x, report)? => Guess::Given,
             _ => guess,
         };
+        let end = self.solve_in_units(parts, inverse, b, x, guess, report);
+        let has_failed = match &end {
+            Ok(status) => *status == Status::Stagnated,
+            Err(error) => error.status.row().class == Class::Numeric && !report.history.is_empty(),
+        };
+        if !has_failed || !self.find_units(parts, inverse, b)? {
+            return end;
+        }
+        (report.iterations, report.hint) = (0, Hint::None);
+        report.history.clear();
+        self.solve_in_units(parts, inverse, b, x, guess, report)
+    }
+
+    /// One right-hand side as it is, or scaled where inner products of vectors of its size, or of the size of the matrix, leave the range of
+    /// numbers.
+    fn solve_in_units<B: SolverBackend, T: Scalar>(
+        &mut self,
+        parts: &mut Parts<B, T>,
+        inverse: &mut Option<Inverse>,
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
+        guess: Guess,
+        report: &mut SolveReport,
+    ) -> Result<Status>
+    where
+        Inverse: Preconditioner<B, T>,
+    {
+        let backend = parts.backend.clone();
         let (units, norm_b) = (parts.units, parts.backend.norm(b));
         if units == 0 && scaled::is_safe::<T>(norm_b) {
             return self.solve_scaled(parts, behind, (b, norm_b), x, guess, 1.0, report);
@@ -410,6 +440,41 @@ impl Solver {
         let result = self.solve_scaled(parts, behind, (&own_b, norm_b), x, guess, factor, report);
         backend.scale(scaled::power::<T>(units - k), x);
         result
+    }
+
+    /// Whether A M b for an operator callback A is so much larger or smaller than b that inner products leave the range of numbers. The
+    /// callback is then multiplied by a power of two, until the next set-up or update. Overwrites r and the best iterate.
+    fn find_units<B: SolverBackend, T: Scalar>(
+        &self,
+        parts: &mut Parts<B, T>,
+        inverse: &mut Option<Inverse>,
+        b: &B::Slice<T>,
+    ) -> Result<bool>
+    where
+        Inverse: Preconditioner<B, T>,
+    {
+        // Richardson's iteration would be another one.
+        if self.operator.is_none() || parts.units != 0 || parts.name == "richardson" {
+            return Ok(false);
+        }
+        let Parts { backend, user, operator, r, best, .. } = parts;
+        backend.copy(b, r);
+        backend.scale(scaled::power::<T>(scaled::shift::<T>(backend.max_norm(b))), r);
+        match (user, inverse) {
+            (Some(user), _) => user.apply(r, best)?,
+            (None, Some(inverse)) => Preconditioner::<B, T>::apply(inverse, r, best)?,
+            (None, None) => backend.copy(r, best),
+        }
+        operator.apply(T::ONE, best, T::ZERO, r)?;
+        let k = units(T::PRECISION, false, backend.max_norm(r));
+        if k == 0 {
+            return Ok(false);
+        }
+        self.context.log(LogLevel::Info, || format!("the operator callback is multiplied by 2^{k}"));
+        parts.method.discard_graph();
+        parts.operator = Arc::new(scaled::InUnits::new(&parts.backend, &parts.operator, k));
+        parts.units = k;
+        Ok(true)
     }
 
     /// The relative tolerance, less what is not known about a residual.

@@ -1,8 +1,10 @@
 //! Monitors, a matrix of the preconditioner, options as set-up used them, and configurations in JSON.
 
-use crate::common::devices::devices;
+use crate::common::devices::{devices, rotating_devices};
 use std::sync::{Arc, Mutex};
-use terrace::solver::Progress;
+use terrace::matrix::Values;
+use terrace::solver::{DeviceVectors, Progress, SliceMut, SliceRef};
+use terrace::sparse::SharedCsr;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 fn problem(name: &str) -> Arc<Matrix> {
@@ -82,6 +84,115 @@ fn the_preconditioner_may_have_a_matrix_of_its_own() {
         assert_eq!(solver.report().levels[0].nonzeros, matrix.entries(), "{device}");
         solver.set_preconditioner_matrix(Some(&problem("poisson5:19")));
         assert_eq!(solver.setup(Some(&matrix)).unwrap_err().status, Status::SizeMismatch, "{device}");
+    }
+}
+
+/// What only builds the preconditioner tells what the callback is like.
+#[test]
+fn auto_looks_at_the_matrix_beside_an_operator_callback() {
+    for device in all_devices() {
+        for (name, expected) in [("poisson5:12", "cg"), ("convection_diffusion:12", "gmres")] {
+            let matrix = problem(name);
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &Config::new());
+            set_operator(&mut solver, device, &matrix, 1.0);
+            solver.setup(Some(&matrix)).unwrap();
+            assert_eq!(solver.option("solver.type").unwrap(), expected, "{name} on {device}");
+            let (b, mut x) = (vec![1.0; matrix.rows()], vec![0.0; matrix.rows()]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{name} on {device}");
+            // A matrix for the preconditioner alone comes before the other.
+            solver.set_preconditioner_matrix(Some(&matrix));
+            solver.setup(None).unwrap();
+            assert_eq!(solver.option("solver.type").unwrap(), expected, "{name} on {device}");
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{name} on {device}");
+            // Without any matrix the callback is taken for symmetric.
+            let mut config = Config::new();
+            config.set_str("solver.preconditioner", "none").unwrap();
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+            set_operator(&mut solver, device, &matrix, 1.0);
+            solver.setup(None).unwrap();
+            assert_eq!(solver.option("solver.type").unwrap(), "cg", "{name} on {device}");
+        }
+    }
+}
+
+/// y = factor A x by the rows of a matrix.
+fn multiply(a: &SharedCsr<f64>, factor: f64, x: &[f64], y: &mut [f64]) {
+    for (i, y) in y.iter_mut().enumerate() {
+        *y = a.view().row(i).map(|(j, v)| factor * v[0] * x[j]).sum();
+    }
+}
+
+/// As a callback. Vectors of a simulated GPU are in the memory of the host.
+fn set_operator(solver: &mut Solver, device: &str, matrix: &Matrix, factor: f64) {
+    let (n, a) = (matrix.rows(), matrix.shared::<f64>().unwrap());
+    if device.starts_with("host") {
+        let apply = move |x: SliceRef<'_>, y: SliceMut<'_>| match (x, y) {
+            (SliceRef::F64(x), SliceMut::F64(y)) => {
+                multiply(&a, factor, x, y);
+                0
+            }
+            _ => 1,
+        };
+        return solver.set_operator(n, Box::new(apply));
+    }
+    let apply = move |vectors: DeviceVectors| {
+        // SAFETY: device memory of a simulated GPU is that of this process.
+        let x = unsafe { std::slice::from_raw_parts(vectors.x as *const f64, n) };
+        // SAFETY: as above.
+        let y = unsafe { std::slice::from_raw_parts_mut(vectors.y as *mut f64, n) };
+        multiply(&a, factor, x, y);
+        0
+    };
+    solver.set_device_operator(n, Box::new(apply));
+}
+
+#[test]
+fn operator_callbacks_may_be_in_any_units() {
+    for (k, method) in ["cg", "fcg", "gmres", "fgmres", "bicgstab"].into_iter().enumerate() {
+        let simulated = rotating_devices(k).into_iter().filter(|device| device.starts_with("sim"));
+        for device in std::iter::once("host:2").chain(simulated) {
+            // A simulated GPU takes its time.
+            let size = if device.starts_with("sim") { 6 } else { 12 };
+            let kind = if method.ends_with("cg") { "poisson5" } else { "convection_diffusion" };
+            let matrix = &problem(&format!("{kind}:{size}"));
+            let n = matrix.rows();
+            // Without a preconditioner, with AMG of the matrix in its units, and in units of its own.
+            for (preconditioner, given) in [("none", None), ("amg", Some(true)), ("amg", Some(false))] {
+                let mut wanted = None;
+                for factor in [1.0, 1e200, 1e-200] {
+                    let what = format!("{method}, {preconditioner} {given:?} times {factor:e} on {device}");
+                    let mut config = Config::new();
+                    config.set_str("solver.type", method).unwrap();
+                    config.set_str("solver.preconditioner", preconditioner).unwrap();
+                    let Values::F64(values) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+                    let values: Vec<f64> = values.as_slice().iter().map(|v| v * factor).collect();
+                    let in_units = problem(&format!("{kind}:{size}"));
+                    in_units.update_values(values.into()).unwrap();
+                    let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+                    set_operator(&mut solver, device, matrix, factor);
+                    let given = given.map(|in_its_units| if in_its_units { &in_units } else { matrix });
+                    solver.setup(given).unwrap();
+                    let b: Vec<f64> = (0..n).map(|i| factor * (1.0 + (i % 7) as f64)).collect();
+                    for guess in [Guess::Zero, Guess::Given] {
+                        let mut x = vec![0.5; n];
+                        let status = solver.solve(&b, &mut x, guess);
+                        assert_eq!(status, Ok(Status::Success), "{what} {guess:?}");
+                        let solves = solver.report().solves;
+                        assert!(solves[0].true_residual <= 1e-8, "{what} {guess:?}: {}", solves[0].true_residual);
+                        let (iterations, x) = (solves[0].iterations, x);
+                        if guess == Guess::Zero {
+                            let (first, wanted) = wanted.get_or_insert((iterations, x.clone()));
+                            let same = x.iter().zip(&*wanted).all(|(x, y)| (x - y).abs() <= 1e-6 * y.abs());
+                            assert!(same, "{what}: {} {}", x[0], wanted[0]);
+                            assert!(
+                                first.abs_diff(iterations) <= 2,
+                                "{what}: {iterations} iterations instead of {first}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
