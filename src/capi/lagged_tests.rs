@@ -147,6 +147,16 @@ fn check(device: &CStr, on_device: bool, flags: terrace_matrix_flags, block: usi
     assert_eq!((status, case.told().0), (0, 0), "{what}");
     assert!(residual(&shifted, &x) < 1e-7, "{what}");
 
+    // In other units the system is set up wholly, and so it is on the way back.
+    for factor in [1e200, 1.0] {
+        let values: Vec<f64> = shifted.iter().map(|v| factor * v).collect();
+        case.change(&values);
+        let (status, x) = case.solve();
+        assert_eq!((status, case.told().0), (0, 0), "{what}, times {factor:e}");
+        let x: Vec<f64> = x.iter().map(|x| factor * x).collect();
+        assert!(residual(&shifted, &x) < 1e-7, "{what}, times {factor:e}");
+    }
+
     // Values that no matrix may have are refused, and others solved again.
     let mut bad = shifted.clone();
     bad[4] = f64::NAN;

@@ -191,6 +191,47 @@ fn several_right_hand_sides_guesses_and_updates_work_as_on_the_host() {
     }
 }
 
+/// What the header lists: two vectors for right-hand sides and solutions on the host, from the first such solve on.
+#[test]
+fn solves_allocate_device_memory_for_vectors_of_the_host_alone() {
+    const CASES: &[Options] = &[
+        DEFAULTS,
+        MIXED,
+        &[("solver.type", "fcg"), ("amg.cycle.type", "k")],
+        &[("solver.type", "gmres"), ("amg.smoother.type", "gauss_seidel")],
+        &[("solver.type", "fgmres"), ("amg.coarsening.type", "mis2")],
+        &[("solver.type", "bicgstab")],
+        &[("solver.type", "richardson")],
+        &[("solver.norm", "preconditioned")],
+        &[("amg.reorder", "on")],
+    ];
+    let matrix = problem("anisotropic:12");
+    let n = matrix.rows();
+    for device in devices() {
+        for options in CASES {
+            let context = Context::new(device).unwrap();
+            let gpu = context.gpu().unwrap();
+            let (b, mut x) = (gpu.upload(&vec![1.0; n]).unwrap(), gpu.upload(&vec![0.0; n]).unwrap());
+            let mut solver = Solver::new(&context, &config(options));
+            solver.setup(Some(&matrix)).unwrap();
+            let after_setup = gpu.memory().used;
+            // The first launches, the second captures, later ones replay.
+            for round in 0..4 {
+                assert!(solver.solve_on_device(&b, &mut x, Guess::Zero).is_ok(), "{options:?}");
+                assert_eq!(gpu.memory().used, after_setup, "{device} {options:?}, solve {round} on the device");
+            }
+            let (b, mut x) = (vec![1.0; n], vec![0.0; n]);
+            solver.solve(&b, &mut x, Guess::Zero).unwrap();
+            let with_staging = gpu.memory().used;
+            assert!((16 * n..=16 * n + 1024).contains(&(with_staging - after_setup)), "{device} {options:?}");
+            for round in 0..3 {
+                solver.solve(&b, &mut x, Guess::Given).unwrap();
+                assert_eq!(gpu.memory().used, with_staging, "{device} {options:?}, solve {round} from the host");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_application_in_either_precision_is_that_of_the_host() {
     let matrix = problem("poisson5:16");

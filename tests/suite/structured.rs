@@ -320,3 +320,66 @@ fn memory_is_estimated_from_a_box_of_the_grid() {
         assert!(estimate >= held && estimate <= 1.5 * held, "{name} {precision}: {estimate} for {held}");
     }
 }
+
+/// Values of a stencil that have changed are solved with, by the preconditioner of the old ones until it is updated.
+#[test]
+fn a_solve_uses_the_stencil_as_it_is_now() {
+    let b = |matrix: &Matrix| (0..matrix.rows()).map(|i| 1.0 + (i % 5) as f64).collect::<Vec<f64>>();
+    // |b - A x| / |b| by the products of the host.
+    let residual = |matrix: &Matrix, x: &[f64]| {
+        let (b, mut r) = (b(matrix), b(matrix));
+        matrix.apply(&Context::new("host:1").unwrap(), -1.0, x, 1.0, &mut r).unwrap();
+        let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+        norm(&r) / norm(&b)
+    };
+    for device in std::iter::once("host:2").chain(devices()) {
+        for in_device_memory in [false, true] {
+            let (context, name) = (Context::new(device).unwrap(), "laplace27:8");
+            if in_device_memory && context.gpu().is_none() {
+                continue;
+            }
+            let given = problem(name);
+            let matrix = match in_device_memory {
+                true => Arc::new(given.to_device(&context).unwrap()),
+                false => Arc::clone(&given),
+            };
+            let Values::F64(first) = given.values().unwrap() else { unreachable!("the gallery is f64") };
+            let first = first.as_slice().to_vec();
+            let mut solver = Solver::new(&context, &config(&[("amg.coarsest.max_rows", "20")]));
+            solver.setup(Some(&matrix)).unwrap();
+            // Solves with these values: age of the preconditioner and iterations.
+            let mut solve = |values: Option<Vec<f64>>, update: bool| {
+                if let Some(values) = values {
+                    given.update_values(values.clone().into()).unwrap();
+                    if in_device_memory {
+                        matrix.update_values(values.into()).unwrap();
+                    }
+                }
+                if update {
+                    solver.update().unwrap();
+                }
+                let mut x = vec![f64::NAN; given.rows()];
+                assert_eq!(solver.solve(&b(&given), &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+                let report = solver.report();
+                assert!(report.levels.iter().all(|level| level.format.starts_with("stencil")), "{device}");
+                assert!(residual(&given, &x) <= 1.1e-8, "{device}: {}", residual(&given, &x));
+                (report.preconditioner_age, report.solves[0].iterations)
+            };
+            let times = |factor: f64| Some(first.iter().map(|v| factor * v).collect::<Vec<f64>>());
+            let (age, iterations) = solve(None, false);
+            assert_eq!(age, 0, "{device}");
+            // The iteration does not depend on the units of a preconditioner that is otherwise the same.
+            assert_eq!(solve(times(8.0), false), (1, iterations), "{device}");
+            assert_eq!(solve(None, false), (1, iterations), "{device}");
+            let shifted: Vec<f64> = first.iter().map(|v| if *v > 0.0 { 1.3 * v } else { *v }).collect();
+            assert_eq!(solve(Some(shifted), false).0, 2, "{device}");
+            assert_eq!(solve(None, true).0, 0, "{device}");
+            assert_eq!(solve(times(1.0), true), (0, iterations), "{device}");
+            // Other units are a set-up of their own, to them and back.
+            let extreme = 2.0_f64.powi(664);
+            assert_eq!(solve(times(extreme), false), (0, iterations), "{device}");
+            assert_eq!(solve(times(4.0 * extreme), false), (1, iterations), "{device}");
+            assert_eq!(solve(times(1.0), false), (0, iterations), "{device}");
+        }
+    }
+}
