@@ -50,7 +50,7 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_NOT_SET_UP = -7
   ! the row offsets or columns of the matrix are malformed
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_STRUCTURE = -8
-  ! a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero
+  ! a value of the matrix is not finite, a diagonal entry that AMG needs is missing or zero, or the diagonal is negative
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_VALUES = -9
   ! the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_BREAKDOWN = -10

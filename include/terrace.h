@@ -176,7 +176,7 @@
 /** matrix error: the row offsets or columns of the matrix are malformed */
 #define TERRACE_ERROR_MATRIX_STRUCTURE (-8)
 
-/** matrix error: a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero */
+/** matrix error: a value of the matrix is not finite, a diagonal entry that AMG needs is missing or zero, or the diagonal is negative */
 #define TERRACE_ERROR_MATRIX_VALUES (-9)
 
 /** numeric error: the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs */
@@ -1770,6 +1770,12 @@ terrace_status terrace_solver_memory_estimate(terrace_context *context,
  * - `callback`: see `terrace_apply_callback`; NULL for the matrix again.
  * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another operator is set.
  *
+ * Where the option "solver.type" is "auto", the symmetry of the matrix that builds the preconditioner tells whether A is taken for
+ * symmetric; without any matrix it is. A may be in any units as long as A x and A M x can be represented for an x of size 1: where a solve
+ * fails because inner products leave the range of numbers, it multiplies A by a power of two and begins again, and so do the solves after it
+ * from their beginning. The option "solver.type" "richardson", whose iteration depends on the units, does not, and fails or stagnates
+ * there.
+ *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_solver_set_operator(terrace_solver *solver,
@@ -1842,8 +1848,13 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  *
  * With a matrix of `terrace_matrix_create_csr_distributed` it is collective: every rank calls it, with the same options.
  *
+ * The matrix may be in any units. Where its values are above 2^250 or below 2^-250 (2^50 and 2^-50 in f32), set-up and solves work with a copy
+ * times a power of two, which rounds nothing: iterations and the relative residual are those of ordinary units. Over ranks there is no
+ * such copy.
+ *
  * Returns when everything is built; when it fails the solver is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
- * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`), `TERRACE_ERROR_OPTION_VALUE`,
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs, and values that are not finite, as for `terrace_amg_setup`;
+ * with the option "solver.type" "auto" also a symmetric matrix with a negative diagonal, which is to be negated), `TERRACE_ERROR_OPTION_VALUE`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK` (a communicator), `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
  */
@@ -1870,7 +1881,11 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * Solves A x = b for one or several right-hand sides. A is the matrix as it is now: values that were replaced by
  * `terrace_matrix_update_values`, or borrowed and changed in place, are used. The preconditioner is as old as the last set-up or update: a
  * lagged preconditioner, which saves its update while values change little. The key "preconditioner_age" of the report counts the changes
- * since then.
+ * since then. New values that need other units than those of set-up (see `terrace_solver_setup`), or are 2^50 times as large or small where
+ * set-up needed units, are the exception: the solve sets up wholly, in time and memory, and the age is 0 again.
+ *
+ * Every call begins a new report, also one that fails before it solves: its right-hand sides are `TERRACE_NOT_ATTEMPTED` and not converged
+ * until they are solved. Where an argument is refused the report may have none. Nothing of an earlier solve is left.
  *
  * Several right-hand sides are solved together, up to 8 at a time (option "solver.columns"), where the method allows it. Each matrix of the
  * hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
@@ -1881,7 +1896,9 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * Allocates nothing, but: the operator for values that have changed; vectors for the first solve of several right-hand sides together after
  * set-up or update, and for the first one with vectors in another precision, which are kept; a report of more than 64 right-hand sides; a
  * vector where b, or the matrix, is so large or small that inner products could leave the range of numbers, since such a system is solved
- * in other units; two vectors to find out why a solve stagnates; and the factors where "auto" turns to a factorisation.
+ * in other units; two vectors to find out why a solve stagnates; and the factors where "auto" turns to a factorisation. On a GPU also: two
+ * vectors of device memory for the first solve with b and x on the host, which are kept; and what the driver takes for graphs of an
+ * iteration, which the second and third iteration record, and again after an update.
  *
  * - `solver`: not NULL, set up.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says
@@ -1954,7 +1971,7 @@ terrace_status terrace_solver_get_rows(const terrace_solver *solver,
                                        int64_t *rows);
 
 /**
- * A snapshot of what set-up and the last solve did.
+ * A snapshot of what set-up and the last solve did. A solve that fails, too, is the last one, see `terrace_solver_solve`.
  *
  * - `solver`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.

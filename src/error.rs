@@ -77,7 +77,7 @@ statuses! {
     NotSetUp = -7, "TERRACE_ERROR_NOT_SET_UP", Argument, "the object has not been set up yet";
     MatrixStructure = -8, "TERRACE_ERROR_MATRIX_STRUCTURE", Matrix, "the row offsets or columns of the matrix are malformed";
     MatrixValues = -9, "TERRACE_ERROR_MATRIX_VALUES", Matrix,
-        "a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero";
+        "a value of the matrix is not finite, a diagonal entry that AMG needs is missing or zero, or the diagonal is negative";
     Breakdown = -10, "TERRACE_ERROR_BREAKDOWN", Numeric,
         "the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs";
     NonFinite = -11, "TERRACE_ERROR_NON_FINITE", Numeric, "a non-finite number appeared in the solve";
