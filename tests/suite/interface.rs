@@ -196,6 +196,26 @@ fn operator_callbacks_may_be_in_any_units() {
     }
 }
 
+/// Richardson's iteration depends on units. What it says of extreme ones is not about the null space, which overflows hide.
+#[test]
+fn richardson_says_that_a_callback_leaves_the_range() {
+    for factor in [1e200, 1e-200] {
+        let (matrix, mut config) = (problem("convection_diffusion:12"), Config::new());
+        config.set_str("solver.type", "richardson").unwrap();
+        config.set_str("solver.preconditioner", "none").unwrap();
+        let mut solver = Solver::new(&Context::new("host:1").unwrap(), &config);
+        set_operator(&mut solver, "host:1", &matrix, factor);
+        solver.setup(None).unwrap();
+        let (b, mut x) = (vec![factor; matrix.rows()], vec![0.0; matrix.rows()]);
+        let said = match solver.solve(&b, &mut x, Guess::Zero) {
+            Ok(status) => format!("{status:?}: {}", solver.unsolved().unwrap()),
+            Err(error) => error.to_string(),
+        };
+        assert!(!said.contains("null_space"), "{factor:e}: {said}");
+        assert!(x.iter().all(|x| x.is_finite()), "{factor:e}: {said}");
+    }
+}
+
 #[test]
 fn a_solver_tells_what_auto_became() {
     for device in all_devices() {
