@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::error::Status;
 use crate::gpu::{Gpu, Usage};
 use crate::scalar::Precision;
-use serde_json::{Map, Value as Json};
-use std::fmt::Write;
+use serde_json::Value as Json;
+use std::fmt::{self, Write};
 
 pub use hint::{Factors, Hint, Remedies};
 pub use reordering::Reordering;
@@ -447,42 +447,62 @@ impl Report {
 
     /// All facts and histories as one JSON object.
     pub fn to_json(&self) -> String {
-        let json = |fact: Fact| match fact {
-            Fact::Int(v) => Json::from(v),
-            Fact::Real(v) => Json::from(v),
-            Fact::Text(v) => Json::from(v),
-        };
-        let object = |scope: Scope, index: usize| -> Map<String, Json> {
-            let rows = FACTS.iter().filter(|row| row.scope == scope);
-            rows.map(|row| (row.key.to_string(), json((row.get)(self, index)))).collect()
-        };
-        let mut out = object(Scope::Whole, 0);
-        let levels: Vec<Json> = (0..self.levels.len()).map(|i| Json::Object(object(Scope::Level, i))).collect();
-        let solves: Vec<Json> = (0..self.solves.len())
-            .map(|i| {
-                let mut solve = object(Scope::RightHandSide, i);
-                solve.insert("history".to_string(), Json::from(self.solves[i].history.clone()));
-                Json::Object(solve)
-            })
-            .collect();
-        out.insert("level".to_string(), Json::from(levels));
-        out.insert("right_hand_side".to_string(), Json::from(solves));
-        Json::Object(out).to_string()
+        text_of(|out| self.write_json(out))
+    }
+
+    /// Writes [`Report::to_json`]. It allocates for one fact at a time, so that texts of any length need no memory.
+    pub fn write_json(&self, out: &mut dyn Write) -> fmt::Result {
+        out.write_char('{')?;
+        self.write_facts(out, Scope::Whole, 0)?;
+        out.write_str(",\"level\":[")?;
+        for i in 0..self.levels.len() {
+            out.write_str(if i == 0 { "{" } else { ",{" })?;
+            self.write_facts(out, Scope::Level, i)?;
+            out.write_char('}')?;
+        }
+        out.write_str("],\"right_hand_side\":[")?;
+        for (i, solve) in self.solves.iter().enumerate() {
+            out.write_str(if i == 0 { "{" } else { ",{" })?;
+            self.write_facts(out, Scope::RightHandSide, i)?;
+            out.write_str(",\"history\":[")?;
+            for (k, norm) in solve.history.iter().enumerate() {
+                write!(out, "{}{}", if k == 0 { "" } else { "," }, Json::from(*norm))?;
+            }
+            out.write_str("]}")?;
+        }
+        out.write_str("]}")
+    }
+
+    /// Writes the facts of a scope as members of an object.
+    fn write_facts(&self, out: &mut dyn Write, scope: Scope, index: usize) -> fmt::Result {
+        for (i, row) in FACTS.iter().filter(|row| row.scope == scope).enumerate() {
+            let value = match (row.get)(self, index) {
+                Fact::Int(v) => Json::from(v),
+                Fact::Real(v) => Json::from(v),
+                Fact::Text(v) => Json::from(v),
+            };
+            write!(out, "{}\"{}\":{value}", if i == 0 { "" } else { "," }, row.key)?;
+        }
+        Ok(())
     }
 
     /// A summary for people: levels, complexities, iterations, times.
     pub fn to_text(&self) -> String {
-        let mut out = String::new();
+        text_of(|out| self.write_text(out))
+    }
+
+    /// Writes [`Report::to_text`], with memory for a line at a time.
+    pub fn write_text(&self, out: &mut dyn Write) -> fmt::Result {
         if !self.levels.is_empty() {
-            let _ = writeln!(
+            writeln!(
                 out,
                 "{:>5} {:>12} {:>14} {:>9} {:>7} {:>22} {:>10} {:>7}  smoother",
                 "level", "rows", "nonzeros", "per row", "format", "precision A/v/P/S", "MiB", "sweeps"
-            );
+            )?;
         }
         for (i, l) in self.levels.iter().enumerate() {
             let precision = [l.matrix_precision, l.vector_precision, l.transfer_precision, l.smoother_precision];
-            let _ = writeln!(
+            writeln!(
                 out,
                 "{:>5} {:>12} {:>14} {:>9.1} {:>7} {:>22} {:>10.2} {:>7}  {}",
                 i,
@@ -494,40 +514,40 @@ impl Report {
                 mebibytes(l.bytes),
                 format!("{}+{}", l.pre_sweeps, l.post_sweeps),
                 l.smoother
-            );
+            )?;
         }
         if !self.levels.is_empty() {
-            let _ = writeln!(
+            writeln!(
                 out,
                 "operator complexity {:.3}, grid complexity {:.3}",
                 self.operator_complexity(),
                 self.grid_complexity()
-            );
+            )?;
         }
         if !self.setup_choice.is_empty() {
-            let _ = writeln!(out, "auto: {}", self.setup_choice);
+            writeln!(out, "auto: {}", self.setup_choice)?;
         }
         for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
-            let _ = writeln!(out, "level {i}: {}", l.precision_reason);
+            writeln!(out, "level {i}: {}", l.precision_reason)?;
         }
         if let Some(reordering) = &self.reordering {
-            let _ = writeln!(out, "{}", reordering.to_text());
+            writeln!(out, "{}", reordering.to_text())?;
         }
         if let Some(fsai) = &self.fsai {
-            let _ = writeln!(out, "FSAI: {}", fsai.to_text());
+            writeln!(out, "FSAI: {}", fsai.to_text())?;
         }
         if let Some(factorisation) = &self.factorisation {
-            let _ = writeln!(out, "{}", factorisation.to_text());
+            writeln!(out, "{}", factorisation.to_text())?;
         }
         for line in &self.promotions {
-            let _ = writeln!(out, "{line}");
+            writeln!(out, "{line}")?;
         }
         if self.update_anew {
-            let _ = writeln!(out, "the last update set up anew from level {} on", self.update_kept_levels);
+            writeln!(out, "the last update set up anew from level {} on", self.update_kept_levels)?;
         }
         for (i, s) in self.solves.iter().enumerate() {
             let method = self.method(i);
-            let _ = writeln!(
+            writeln!(
                 out,
                 "{} right-hand side {i}: {} iterations, {}, true relative residual {:.3e}",
                 if self.solver.starts_with(&method) { &self.solver } else { &method },
@@ -542,16 +562,16 @@ impl Report {
                     _ => "failed",
                 },
                 s.true_residual
-            );
+            )?;
         }
-        let _ = write!(out, "set-up {:.4} s", self.setup.get("total"));
+        write!(out, "set-up {:.4} s", self.setup.get("total"))?;
         if !self.solves.is_empty() {
-            let _ = write!(out, ", solve {:.4} s", self.solve.get("total"));
+            write!(out, ", solve {:.4} s", self.solve.get("total"))?;
         }
-        let _ = writeln!(out, ", {:.2} MiB, {} with {} threads", mebibytes(self.bytes), self.device, self.threads);
+        writeln!(out, ", {:.2} MiB, {} with {} threads", mebibytes(self.bytes), self.device, self.threads)?;
         if let Some(ranks) = &self.ranks {
             let told = |what: &str, of: &Spread| format!("{what} {} to {}, mean {:.0}", of.min, of.max, of.mean);
-            let _ = writeln!(
+            writeln!(
                 out,
                 "{} ranks: {}; {}; {}; {}; {}",
                 ranks.count,
@@ -560,15 +580,22 @@ impl Report {
                 told("halo", &ranks.halo),
                 told("neighbours", &ranks.neighbours),
                 told("bytes", &ranks.bytes)
-            );
+            )?;
         }
         let Usage { used, peak, .. } = self.device_memory;
         if peak > 0 {
             let (used, peak) = (mebibytes(used), mebibytes(peak));
-            let _ = writeln!(out, "device memory of the context: {used:.2} MiB, at most {peak:.2} MiB");
+            writeln!(out, "device memory of the context: {used:.2} MiB, at most {peak:.2} MiB")?;
         }
-        out
+        Ok(())
     }
+}
+
+/// What is written, as a text.
+fn text_of(write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> String {
+    let mut text = String::new();
+    write(&mut text).expect("a text takes everything");
+    text
 }
 
 fn mebibytes(bytes: usize) -> f64 {

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CStr, c_void};
 use std::io::Write;
 use std::process::Command;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use terrace::capi::*;
 use terrace::error::Status;
@@ -144,7 +144,7 @@ const SEVERAL: usize = 8;
 
 impl<'a> Objects<'a> {
     fn new(a: &'a Csr<f64>, device: &CStr, options: &CStr) -> Objects<'a> {
-        let n = a.rows;
+        let n = a.rows * a.block.rows;
         let b: Vec<f64> = (0..n).map(|i| (1 + i % 7) as f64).collect();
         let (mut context, mut config, mut solver) = (null_mut(), null_mut(), null_mut());
         // SAFETY: pointers to locals.
@@ -166,10 +166,11 @@ impl<'a> Objects<'a> {
         let mut matrix = null_mut();
         // SAFETY: the arrays are as long as the sizes say.
         let status = unsafe {
-            terrace_matrix_create_csr(
+            terrace_matrix_create_bsr(
                 self.context,
                 n,
                 n,
+                a.block.rows as i32,
                 TERRACE_I64,
                 offsets.cast(),
                 TERRACE_I32,
@@ -206,10 +207,8 @@ impl<'a> Objects<'a> {
 
     /// The residual of x is small.
     fn is_solved(&self) {
-        let a = self.a;
-        let row = |i: usize| a.offsets[i] as usize..a.offsets[i + 1] as usize;
-        let product = |i: usize| row(i).map(|k| a.values[k] * self.x[a.columns[k] as usize]).sum::<f64>();
-        let residual: f64 = (0..a.rows).map(|i| (self.b[i] - product(i)).powi(2)).sum();
+        let product = product(self.a, &self.x);
+        let residual: f64 = self.b.iter().zip(product).map(|(b, p)| (b - p).powi(2)).sum();
         let norm: f64 = self.b.iter().map(|b| b * b).sum();
         assert!(residual <= 1e-15 * norm, "{}", (residual / norm).sqrt());
     }
@@ -225,6 +224,18 @@ impl Drop for Objects<'_> {
             terrace_context_destroy(self.context);
         }
     }
+}
+
+/// A x.
+fn product(a: &Csr<f64>, x: &[f64]) -> Vec<f64> {
+    let size = a.block.rows;
+    let mut y = vec![0.0; a.rows * size];
+    for i in 0..a.rows {
+        for (j, block) in a.view().row(i) {
+            block.iter().enumerate().for_each(|(e, v)| y[i * size + e / size] += v * x[j * size + e % size]);
+        }
+    }
+    y
 }
 
 /// Destroys what a call made.
@@ -274,6 +285,168 @@ fn matrices(device: &CStr, a: &Csr<f64>, most: usize) {
     let entries = size(made);
     destroy(&mut made);
     each("multiply", &multiply, entries);
+    let view = a.view();
+    let rows: Vec<i32> = (0..a.rows).flat_map(|i| view.row(i).map(move |_| i as i32)).collect();
+    let coordinates = || {
+        let (mut made, n, count) = (null_mut(), a.rows as i64, rows.len() as i64);
+        let (rows, columns, values) = (rows.as_ptr().cast(), a.columns.as_ptr().cast(), a.values.as_ptr().cast());
+        let (index, value) = (TERRACE_I32, TERRACE_F64);
+        // SAFETY: arrays of `count` elements, and a pointer to a local.
+        let code = unsafe {
+            terrace_matrix_create_coo(o.context, n, n, count, index, rows, columns, value, values, 0, &mut made)
+        };
+        status(code, made)
+    };
+    each("create from coordinates", &coordinates, a.values.len() as i64);
+    let dims = [25, a.rows as i64 / 25, 1];
+    let steps: [[i32; 3]; 5] = [[0, 0, 0], [-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0]];
+    let cells: Vec<f64> = (0..a.rows as i64)
+        .flat_map(|cell| {
+            steps.map(|[x, y, _]| {
+                let (x, y) = (cell % dims[0] + i64::from(x), cell / dims[0] + i64::from(y));
+                let is_inside = (0..dims[0]).contains(&x) && (0..dims[1]).contains(&y);
+                if is_inside { -1.0 } else { 0.0 }
+            })
+        })
+        .enumerate()
+        .map(|(k, v)| if k % 5 == 0 { 4.0 } else { v })
+        .collect();
+    let stencil = || {
+        let (mut made, steps, cells) = (null_mut(), steps.as_ptr().cast(), cells.as_ptr().cast());
+        let (value, layout, copy) = (TERRACE_F64, TERRACE_BY_CELL, TERRACE_COPY);
+        let dims = dims.as_ptr();
+        // SAFETY: arrays as long as the numbers say, and a pointer to a local.
+        let code = unsafe {
+            terrace_matrix_create_stencil(o.context, dims, null(), 1, 5, steps, value, cells, layout, copy, &mut made)
+        };
+        status(code, made)
+    };
+    made = stencil().unwrap_or(made);
+    let entries = size(made);
+    destroy(&mut made);
+    each("create from a stencil", &stencil, entries);
+
+    // What is done to a matrix.
+    let n = a.rows;
+    let (numbers, functions) = (vec![1.0; 2 * n], vec![0; n]);
+    let x: Vec<f64> = (0..n).map(|i| (i % 5) as f64).collect();
+    let y = std::cell::RefCell::new(vec![0.0; n]);
+    let (context, matrix) = (o.context, o.matrix);
+    let changes = |name: &str, call: &mut dyn FnMut() -> terrace_status, check: &mut dyn FnMut()| {
+        let same = &mut || {
+            assert_eq!(size(matrix), a.values.len() as i64);
+            check();
+        };
+        fail_each(&what(name), most, &mut || (), call, same);
+    };
+    let is_product = &mut || assert!(y.borrow().iter().zip(product(a, &x)).all(|(y, p)| (y - p).abs() < 1e-12));
+    // SAFETY: in all of these, alive, and arrays as long as the matrix has rows or entries.
+    unsafe {
+        let (values, count) = (a.values.as_ptr().cast(), a.values.len() as i64);
+        let update = &mut || terrace_matrix_update_values(context, matrix, TERRACE_F64, values, count);
+        changes("new values", update, &mut || ());
+        let (from, f64s) = (x.as_ptr().cast(), TERRACE_F64);
+        let to = || y.borrow_mut().as_mut_ptr().cast();
+        changes("apply", &mut || terrace_matrix_apply(context, matrix, f64s, 1.0, from, 0.0, to()), is_product);
+        // It is symmetric.
+        let transposed = &mut || terrace_matrix_apply_transposed(context, matrix, f64s, 1.0, from, 0.0, to());
+        changes("apply transposed", transposed, is_product);
+        let vectors = &mut || terrace_matrix_set_near_null_space(context, matrix, 1, 2, numbers.as_ptr());
+        changes("near-null space", vectors, &mut || ());
+        let nodes = &mut || terrace_matrix_set_coordinates(context, matrix, 2, n as i64 / 2, numbers.as_ptr());
+        changes("coordinates", nodes, &mut || ());
+        let of_unknowns = &mut || terrace_matrix_set_functions(context, matrix, 1, functions.as_ptr());
+        changes("functions", of_unknowns, &mut || ());
+        let dims = [n as i64, 1, 1];
+        let line = gallery::parse(&format!("poisson5:{n}x1")).unwrap().matrix;
+        let line = Objects::new(&line, device, c"{}");
+        let grid = &mut || terrace_matrix_set_grid(context, line.matrix, dims.as_ptr(), null());
+        changes("grid", grid, &mut || ());
+    }
+}
+
+/// Preconditioners without a solver: set-up, update and estimate.
+fn preconditioners(device: &CStr, a: &Csr<f64>, most: usize) {
+    let o = Objects::new(a, device, c"{}");
+    let (context, matrix, n) = (o.context, o.matrix, a.rows);
+    // A sample of allocations need not reach one that each call needs.
+    let mut seen = 0;
+    let mut fail = |name: &str, call: &mut dyn FnMut() -> terrace_status, check: &mut dyn FnMut()| {
+        let what = format!("{} {name}", device.to_string_lossy());
+        seen += count_failures(&what, most, &mut || (), call, check).1;
+    };
+    let mut x = vec![0.0; n];
+    let (mut amg, mut fsai, mut bytes) = (null_mut(), null_mut(), 0);
+    let amg_of = std::cell::Cell::new(amg);
+    let fsai_of = std::cell::Cell::new(fsai);
+    // SAFETY: in all of these, alive, and vectors of the system's size.
+    unsafe {
+        let (b, x) = (o.b.as_ptr().cast(), x.as_mut_ptr().cast());
+        let config: *const terrace_config = null();
+        let mut setup = || {
+            let status = terrace_amg_setup(context, matrix, config, &mut amg);
+            if status == 0 {
+                terrace_amg_destroy(amg_of.replace(amg));
+            }
+            status
+        };
+        let apply = &mut || assert_eq!(terrace_amg_apply(amg_of.get(), TERRACE_F64, b, x), 0);
+        fail("amg set-up", &mut setup, apply);
+        fail("amg update", &mut || terrace_amg_update(amg_of.get()), apply);
+        terrace_amg_destroy(amg_of.get());
+        let estimate = &mut || terrace_amg_memory_estimate(context, matrix, config, &mut bytes);
+        fail("amg estimate", estimate, &mut || ());
+        let mut setup = || {
+            let status = terrace_fsai_setup(context, matrix, config, &mut fsai);
+            if status == 0 {
+                terrace_fsai_destroy(fsai_of.replace(fsai));
+            }
+            status
+        };
+        let apply = &mut || assert_eq!(terrace_fsai_apply(fsai_of.get(), TERRACE_F64, b, x), 0);
+        fail("fsai set-up", &mut setup, apply);
+        fail("fsai update", &mut || terrace_fsai_update(fsai_of.get()), apply);
+        terrace_fsai_destroy(fsai_of.get());
+        let estimate = &mut || terrace_fsai_memory_estimate(context, matrix, config, &mut bytes);
+        fail("fsai estimate", estimate, &mut || ());
+    }
+    assert!(seen > 0, "{}: no failure was reported", device.to_string_lossy());
+}
+
+/// The report of a solve of many right-hand sides, and its texts, which need no memory of their own.
+fn report(device: &CStr, a: &Csr<f64>, most: usize) {
+    let mut o = Objects::new(a, device, c"{\"solver.columns\": 1}");
+    // SAFETY: alive.
+    assert_eq!(unsafe { terrace_solver_setup(o.solver, o.matrix) }, 0);
+    let n = a.rows;
+    let (b, mut x) = (o.b.repeat(100), vec![0.0; 100 * n]);
+    let (b, x) = (b.as_ptr().cast(), x.as_mut_ptr().cast());
+    // SAFETY: alive, and vectors of 100 times the system's size.
+    assert_eq!(unsafe { terrace_solver_solve(o.solver, TERRACE_F64, 100, b, x, TERRACE_ZERO_GUESS) }, 0);
+    o.x.fill(0.0);
+    let made = std::cell::Cell::new(null_mut());
+    let mut call = || {
+        let mut report = null_mut();
+        // SAFETY: alive, and a pointer to a local.
+        let status = unsafe { terrace_solver_report(o.solver, &mut report) };
+        if status == 0 {
+            // SAFETY: null or alive.
+            unsafe { terrace_report_destroy(made.replace(report)) };
+        }
+        status
+    };
+    fail_each(&format!("{} report", device.to_string_lossy()), most, &mut || (), &mut call, &mut || ());
+    let mut text = vec![0_u8; 1 << 20];
+    for write in [terrace_report_to_json, terrace_report_to_text] {
+        let mut needed = 0;
+        COUNTED.store(0, Relaxed);
+        // SAFETY: alive, and a buffer of this length.
+        assert_eq!(unsafe { write(made.get(), text.as_mut_ptr().cast(), text.len(), &mut needed) }, 0);
+        assert_eq!(COUNTED.load(Relaxed), 0, "the text is in the caller's buffer alone");
+        assert!(LARGE < needed && needed < text.len() && text[needed - 1] == 0 && text[needed - 2] != 0);
+    }
+    // SAFETY: alive.
+    unsafe { terrace_report_destroy(made.get()) };
 }
 
 fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
@@ -459,6 +632,17 @@ fn each_failed_allocation_is_a_status() {
         c"{\"amg.coarsening.type\": \"pairwise\", \"amg.interpolation.type\": \"tentative\", \"amg.cycle.type\": \"k\", \"solver.type\": \"fcg\"}",
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"mm_ext_i\", \"precision\": \"dp-hp\", \"solver.type\": \"fcg\"}",
     ];
+    let smoothers = [
+        c"{\"solver.preconditioner\": \"fsai\"}",
+        c"{\"amg.smoother.type\": \"fsai\"}",
+        c"{\"amg.smoother.type\": \"dilu\"}",
+        c"{\"amg.coarsening.type\": \"mis2\", \"amg.interpolation.type\": \"energy\"}",
+        c"{\"precision\": \"auto\"}",
+    ];
+    let on_grids =
+        [c"{\"amg.type\": \"structured\"}", c"{\"amg.type\": \"structured\", \"amg.smoother.type\": \"ilu0\"}"];
+    let on_grid = gallery::parse("poisson5:50x48").unwrap().matrix;
+    let blocks = gallery::parse("elasticity:5").unwrap().matrix;
     let on_host = |share: usize| {
         matrices(c"host:1", &large, 6 / share);
         matrices(c"host:3", &large, 6 / share);
@@ -467,6 +651,17 @@ fn each_failed_allocation_is_a_status() {
         for options in others {
             solver(c"host:1", &large, options, 4 / share);
         }
+        for options in smoothers {
+            solver(c"host:1", &large, options, 2 / share);
+        }
+        for options in on_grids {
+            solver(c"host:1", &on_grid, options, 2 / share);
+        }
+        for options in [c"{}", c"{\"amg.coarsening.type\": \"mis2\"}"] {
+            solver(c"host:1", &blocks, options, 2 / share);
+        }
+        preconditioners(c"host:1", &large, 6 / share);
+        report(c"host:1", &small, 100);
         for options in [direct, c"{}"] {
             transposed(c"host:1", &convection, options, 4 / share);
         }
@@ -479,6 +674,8 @@ fn each_failed_allocation_is_a_status() {
         solver(c"sim", &small, c"{}", 4 / share);
         solver(c"sim", &small, classical, 4 / share);
         solver(c"sim", &small, reordered, 7 / share);
+        preconditioners(c"sim", &small, 2 / share);
+        report(c"sim", &small, 100);
         transposed(c"sim", &convection, direct, 4 / share);
     };
     // Another process sees to the simulated GPU at the same time.

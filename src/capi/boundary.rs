@@ -247,25 +247,67 @@ pub(super) unsafe fn text_in<'a>(pointer: *const c_char, argument: &str) -> Resu
 /// # Safety
 /// `buf` is null or valid for writes of `len` bytes; `needed` is null or valid for a write.
 pub(super) unsafe fn text_out(text: &str, buf: *mut c_char, len: usize, needed: *mut usize) -> Result<()> {
+    // SAFETY: by this function's contract.
+    unsafe { written_out(|out| out.write_str(text), buf, len, needed) }
+}
+
+/// The same with what `write` writes, piece by piece: a text of any length needs no memory but the buffer.
+///
+/// # Safety
+/// As for [`text_out`].
+pub(super) unsafe fn written_out(
+    write: impl FnOnce(&mut dyn Write) -> fmt::Result,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> Result<()> {
     if buf.is_null() && len > 0 {
         return fail!(NullArgument, "buf is null though len is {len}; a null buf is accepted with len 0");
     }
-    // A text with a NUL inside ends there for C.
-    let text = text.split('\0').next().unwrap_or_default();
+    let mut out = TextOut { buf, room: len.saturating_sub(1), end: 0, length: 0, has_ended: false };
+    write(&mut out).map_err(|_| Error::new(Status::Internal, "a text could not be written"))?;
     if len > 0 {
-        let mut end = text.len().min(len - 1);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        // SAFETY: `end` is less than `len`, so the text and its NUL fit into the `len` bytes of this function's contract.
-        unsafe {
-            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buf, end);
-            buf.add(end).write(0);
-        }
+        // SAFETY: `end` is at most `room`, which is less than `len`.
+        unsafe { buf.add(out.end).write(0) };
     }
     // SAFETY: by this function's contract.
-    unsafe { Out::optional(needed).set(text.len() + 1) };
+    unsafe { Out::optional(needed).set(out.length + 1) };
     Ok(())
+}
+
+/// A caller's buffer, of which `room` bytes take text.
+struct TextOut {
+    buf: *mut c_char,
+    room: usize,
+    /// Bytes that are written.
+    end: usize,
+    /// Bytes of the text, with those that have no room.
+    length: usize,
+    /// A text with a NUL inside ends there for C.
+    has_ended: bool,
+}
+
+impl Write for TextOut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let until_nul = text.split('\0').next().unwrap_or_default();
+        if self.has_ended {
+            return Ok(());
+        }
+        self.has_ended = until_nul.len() < text.len();
+        if self.end == self.length {
+            let mut fits = until_nul.len().min(self.room - self.end);
+            while !until_nul.is_char_boundary(fits) {
+                fits -= 1;
+            }
+            if fits > 0 {
+                // SAFETY: these bytes end within `room`, which is less than the length of the buffer.
+                unsafe { std::ptr::copy_nonoverlapping(until_nul.as_ptr().cast(), self.buf.add(self.end), fits) };
+            }
+            self.end += fits;
+        }
+        self.length += until_nul.len();
+        Ok(())
+    }
 }
 
 /// State that one call at a time may use. C cannot promise that to the compiler, so it is checked: a second thread, or a callback that
@@ -357,6 +399,22 @@ mod tests {
         // SAFETY: as above.
         unsafe { text_out("aé€", buf.as_mut_ptr(), 4, std::ptr::null_mut()) }.unwrap();
         assert_eq!(&buf.map(|c| c as u8), "aé\0".as_bytes());
+    }
+
+    #[test]
+    fn pieces_make_one_text_that_is_cut_once_and_ends_at_a_nul() {
+        let pieces = ["ab", "", "c€", "d", "e\0f", "g"];
+        let write = |out: &mut dyn Write| pieces.iter().try_for_each(|piece| out.write_str(piece));
+        for (len, expected) in [(0, ""), (1, ""), (3, "ab"), (5, "abc"), (6, "abc"), (7, "abc€"), (20, "abc€de")] {
+            let (mut buf, mut needed) = ([1 as c_char; 20], 0);
+            // SAFETY: a buffer of at least this length and a local.
+            unsafe { written_out(write, buf.as_mut_ptr(), len, &mut needed) }.unwrap();
+            let end = if len > 0 { expected.len() + 1 } else { 0 };
+            let text: Vec<u8> = buf[..expected.len()].iter().map(|c| *c as u8).collect();
+            assert_eq!((needed, &text[..]), (9, expected.as_bytes()), "{len}");
+            assert!(len == 0 || buf[end - 1] == 0);
+            assert!(buf[end..].iter().all(|c| *c == 1), "{len}: nothing else is written");
+        }
     }
 
     #[test]

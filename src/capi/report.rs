@@ -1,7 +1,7 @@
 //! `terrace_report`: a snapshot of what set-up and solve did, read by key.
 
 use super::borrow::slice_mut;
-use super::boundary::{self, ContextState, Handle, Out, call, out, text, text_out};
+use super::boundary::{self, ContextState, Handle, Out, call, out, text, text_out, written_out};
 use super::terrace_status;
 use crate::error::{Result, excerpt, fail};
 use crate::report::{FACTS, Fact, Report, Scope};
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn terrace_report_to_text(
     needed: *mut usize,
 ) -> terrace_status {
     // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
-    call!(report, |report| unsafe { text_out(&report.report.to_text(), buf, len, needed) })
+    call!(report, |report| unsafe { written_out(|out| report.report.write_text(out), buf, len, needed) })
 }
 
 /// Everything in the report as one JSON object.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn terrace_report_to_json(
     needed: *mut usize,
 ) -> terrace_status {
     // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
-    call!(report, |report| unsafe { text_out(&report.report.to_json(), buf, len, needed) })
+    call!(report, |report| unsafe { written_out(|out| report.report.write_json(out), buf, len, needed) })
 }
 
 /// Destroys a report.

@@ -58,7 +58,10 @@ pub unsafe extern "C" fn terrace_solver_create(
 /// - `updates`: not 0 where `terrace_solver_update` will be called: the first update stores where each term of a product goes.
 /// - `bytes`: host, written.
 ///
-/// Callbacks do not count, nor the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
+/// It is for vectors in the precision of the matrix and one right-hand side at a time. Where the option "solver.columns" is set, also to its
+/// default, what so many right-hand sides together take counts, too: the first call with several allocates vectors for them. Not counted are two
+/// vectors to convert those of a caller in another precision, the hierarchy of solves with the transpose of a matrix that is not symmetric, which
+/// takes as much again, callbacks, and the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
 /// the factorisation holds on the host, and 0 with a context on a GPU. Returns when the estimate is made, and holds nothing then. Errors: as
 /// `terrace_amg_memory_estimate`. One thread at a time for each context; the matrix may be shared.
 #[unsafe(no_mangle)]

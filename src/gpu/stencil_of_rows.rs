@@ -4,7 +4,7 @@ use super::Gpu;
 use super::runtime::{Argument, BLOCK};
 use super::setup::DeviceCsr;
 use super::stencil::{DeviceStencil, StencilNumbers};
-use crate::error::Result;
+use crate::error::{Result, try_collect};
 use crate::scalar::Scalar;
 use crate::sparse::{SampledRow, Stencil};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl<T: Scalar> DeviceCsr<T> {
             let range = k * SAMPLED..k * SAMPLED + lengths[k] as usize;
             SampledRow { row: *row as usize, columns: columns[range.clone()].to_vec(), values: values[range].to_vec() }
         };
-        Ok(rows.iter().enumerate().map(row).collect())
+        try_collect(rows.iter().enumerate().map(row))
     }
 }
 

@@ -6,7 +6,7 @@ use super::permuted::gpu_of;
 use super::stencil_storage::StencilStorage;
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Result, try_collect};
 use crate::gpu::{DeviceStencil, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Block, CsrView, Evenness, MAX_OFFSETS, SampledRow, Stencil, evenness, stencils_of_row};
@@ -20,18 +20,18 @@ const SAMPLE: usize = 1024;
 const LONGEST: usize = MAX_OFFSETS + 1;
 
 /// The rows of a sample, spread over the matrix so that few of them are at the rim of a grid.
-fn sample_of(rows: usize) -> Vec<i64> {
+fn sample_of(rows: usize) -> Result<Vec<i64>> {
     const GOLDEN: f64 = 0.618_033_988_749_894_8;
-    (1..=SAMPLE.min(rows)).map(|k| ((GOLDEN * k as f64).fract() * rows as f64) as i64).collect()
+    try_collect((1..=SAMPLE.min(rows)).map(|k| ((GOLDEN * k as f64).fract() * rows as f64) as i64))
 }
 
-fn sampled_on_host<T: Scalar>(view: &CsrView<'_, T>, rows: &[i64]) -> Vec<SampledRow> {
+fn sampled_on_host<T: Scalar>(view: &CsrView<'_, T>, rows: &[i64]) -> Result<Vec<SampledRow>> {
     let sampled = |row: &i64| {
         let entries = || view.row_range(*row as usize).take(LONGEST);
         let columns = entries().map(|p| view.col(p) as i32).collect();
         SampledRow { row: *row as usize, columns, values: entries().map(|p| view.block_at(p)[0].to_f64()).collect() }
     };
-    rows.iter().map(sampled).collect()
+    try_collect(rows.iter().map(sampled))
 }
 
 impl Matrix {
@@ -42,14 +42,14 @@ impl Matrix {
         if self.is_stencil() || self.size.0 != self.size.1 || block != self.block.cols || rows == 0 {
             return Ok(Vec::new());
         }
-        let sample = sample_of(rows);
+        let sample = sample_of(rows)?;
         let sample = match (&self.storage, gpu_of(context)) {
             (MatrixStorage::Device(device), Some(gpu)) if device.gpu().is_same(gpu) => {
                 with_device!(device.arrays.read()?, a => a.sample_rows(gpu, &sample)?)
             }
             _ => match self.copied()? {
-                (structure, Values::F64(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample),
-                (structure, Values::F32(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample),
+                (structure, Values::F64(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample)?,
+                (structure, Values::F32(values)) => sampled_on_host(&structure.view(values.as_slice()), &sample)?,
             },
         };
         // The longest row is an inner one.

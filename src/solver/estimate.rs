@@ -17,7 +17,8 @@ const UNCOUNTED: f64 = 1.02;
 
 impl Solver {
     /// Estimated bytes of a solver with these options that is set up for a matrix, and with `updates` also updated. On the host: what
-    /// is held then. On a GPU: the most device memory at one time, with copies of vectors of the host. From samples as
+    /// is held then. On a GPU: the most device memory at one time, with copies of vectors of the host. Vectors for several right-hand
+    /// sides together count where `solver.columns` is set. From samples as
     /// [`Amg::memory_estimate`](crate::Amg::memory_estimate). Without callbacks, and without the factors of a solve that falls back to a factorisation.
     pub fn memory_estimate(context: &Context, matrix: &Arc<Matrix>, config: &Config, updates: bool) -> Result<usize> {
         matrix.check_not_distributed("an estimate of memory")?;
@@ -47,6 +48,8 @@ impl Solver {
         let mut chosen = whole.effective_config(Some(matrix), None)?;
         chosen.set_str("solver.type", &config.text("solver.type"))?;
         let copy = whole.copy_bytes(matrix)?;
+        // The default allows several together, which most callers never solve for.
+        let together = if config.has_set("solver.columns") { config.int("solver.columns") } else { 1 };
         let sampled =
             Inverse::estimate_in_solver(whole.method(), context, matrix, &chosen, rows, &|context, sample, config| {
                 let mut solver = Solver::new(context, config);
@@ -56,18 +59,18 @@ impl Solver {
                 }
                 let in_f32 = sample.precision() == Precision::F32 || config.text("solver.precision") == "f32";
                 if in_f32 {
-                    solver.solve_nothing::<f32>()?
+                    solver.solve_nothing::<f32>(together)?
                 } else {
-                    solver.solve_nothing::<f64>()?
+                    solver.solve_nothing::<f64>(together)?
                 }
                 Ok(Held { fixed: solver.solves.bytes(), report: solver.try_report()?, has_matrix: true })
             })?;
         Ok(sampled + copy)
     }
 
-    /// A solve for b = 0, which allocates what a first solve allocates.
-    fn solve_nothing<T: Scalar>(&mut self) -> Result<()> {
-        let n = self.rows().unwrap_or(0);
+    /// A solve for so many right-hand sides of zeros, which allocates what a first solve allocates.
+    fn solve_nothing<T: Scalar>(&mut self, right_hand_sides: usize) -> Result<()> {
+        let n = self.rows().unwrap_or(0) * right_hand_sides;
         let (b, mut x) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
         self.solve(&b, &mut x, Guess::Zero).map(|_| ())
     }
@@ -120,7 +123,7 @@ mod tests {
         if updates {
             solver.update().unwrap();
         }
-        solver.solve_nothing::<f64>().unwrap();
+        solver.solve_nothing::<f64>(1).unwrap();
         solver
     }
 
