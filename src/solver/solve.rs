@@ -372,7 +372,7 @@ impl Solver {
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        behind: Behind<'_>,
+        (inverse, mut fallback): Behind<'_>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         guess: Guess,
@@ -386,7 +386,7 @@ impl Solver {
             Some(together) if together.take(&backend, self.index, x, report)? => Guess::Given,
             _ => guess,
         };
-        let end = self.solve_in_units(parts, inverse, b, x, guess, report);
+        let end = self.solve_in_units(parts, (&mut *inverse, fallback.as_deref_mut()), b, x, guess, report);
         let has_failed = match &end {
             Ok(status) => *status == Status::Stagnated,
             Err(error) => error.status.row().class == Class::Numeric && !report.history.is_empty(),
@@ -396,7 +396,7 @@ impl Solver {
         }
         (report.iterations, report.hint) = (0, Hint::None);
         report.history.clear();
-        self.solve_in_units(parts, inverse, b, x, guess, report)
+        self.solve_in_units(parts, (inverse, fallback), b, x, guess, report)
     }
 
     /// One right-hand side as it is, or scaled where inner products of vectors of its size, or of the size of the matrix, leave the range of
@@ -404,7 +404,7 @@ impl Solver {
     fn solve_in_units<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        inverse: &mut Option<Inverse>,
+        behind: Behind<'_>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         guess: Guess,
