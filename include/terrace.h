@@ -43,7 +43,7 @@
  *   factor_nonzeros                entries of the triangular factors; 0 where the matrix was not factorised
  *   fsai_nonzeros                  entries of the factors of an FSAI preconditioner; 0 without one
  *   fsai_precision                 storage of these factors; empty without one
- *   fsai_breakdowns                rows of these factors on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had
+ *   fsai_breakdowns                rows of these factors, or of those of the smoothers of all levels, on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line

@@ -337,14 +337,14 @@ extern "C" const void *terrace_sim_find(const char *name) {
 // An engine, or null when there is no memory. It runs one launch at a time.
 extern "C" void *terrace_sim_create() {
     auto *e = static_cast<sim::Engine *>(std::calloc(1, sizeof(sim::Engine)));
-    for (int k = 0; e && k < sim::BLOCK; k++) {
+    for (int k = 0; e && k < BLOCK; k++) {
         e->stack_ids[k] = VALGRIND_STACK_REGISTER(e->stacks[k], e->stacks[k] + sim::STACK);
     }
     return e;
 }
 extern "C" void terrace_sim_destroy(void *engine) {
     auto *e = static_cast<sim::Engine *>(engine);
-    for (int k = 0; e && k < sim::BLOCK; k++) {
+    for (int k = 0; e && k < BLOCK; k++) {
         VALGRIND_STACK_DEREGISTER(e->stack_ids[k]);
     }
     std::free(engine);

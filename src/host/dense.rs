@@ -6,7 +6,7 @@ use super::sparse_direct::dense_inverse;
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
@@ -256,7 +256,7 @@ fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
             a[k * n + j] /= pivot;
             inverse[k * n + j] /= pivot;
         }
-        let (a_row, inverse_row) = (a[k * n..(k + 1) * n].to_vec(), inverse[k * n..(k + 1) * n].to_vec());
+        let (a_row, inverse_row) = (try_copy(&a[k * n..][..n])?, try_copy(&inverse[k * n..][..n])?);
         par::for_each_mut2(&mut a, &mut inverse, 64 * n, |start, a, inverse| {
             for (r, (a, inverse)) in a.chunks_exact_mut(n).zip(inverse.chunks_exact_mut(n)).enumerate() {
                 let factor = a[k];

@@ -14,8 +14,8 @@ struct L1GaussSeidel<S> {
     matrix: SharedCsr<S>,
     /// The inverse of the diagonal or of the diagonal blocks, enlarged by what is outside of the row's piece.
     inverse: Vec<S>,
-    /// Whether the matrix is the level's own, which is counted there.
-    shared: bool,
+    /// Bytes of the matrix that are not counted elsewhere.
+    matrix_bytes: usize,
 }
 
 impl<S: Number> L1GaussSeidel<S> {
@@ -23,11 +23,15 @@ impl<S: Number> L1GaussSeidel<S> {
         let factors = input.factors.map(Vec::as_slice);
         let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.to_rows()?.view(), factors, input.width())?;
         let inverse = scaling::stored(&inverse, 1.0)?;
-        Ok(L1GaussSeidel {
-            matrix: input.stored_matrix::<S>()?.to_rows()?.into_owned(),
-            inverse,
-            shared: input.stores_matrix && S::PRECISION == T::PRECISION && matches!(input.a, HostMatrix::Rows(_)),
-        })
+        let matrix = input.stored_matrix::<S>()?.to_rows()?.into_owned();
+        let is_rows = matches!(input.a, HostMatrix::Rows(_));
+        let matrix_bytes = match input.level {
+            _ if is_rows && input.stores_matrix && S::PRECISION == T::PRECISION => 0,
+            // On the pattern of the system's matrix.
+            0 if is_rows => matrix.values.owned_bytes(),
+            _ => matrix.owned_bytes(),
+        };
+        Ok(L1GaussSeidel { matrix, inverse, matrix_bytes })
     }
 }
 
@@ -62,7 +66,7 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(self.inverse.as_slice()) + if self.shared { 0 } else { self.matrix.owned_bytes() }
+        size_of_val(self.inverse.as_slice()) + self.matrix_bytes
     }
 }
 

@@ -61,7 +61,10 @@ impl Matrix {
             Values::F32(values) => Host::new(context).max_norm(values.as_slice()),
         };
         match &self.storage {
-            MatrixStorage::Host { values, .. } => Ok(largest(&*lock(values.read()))),
+            MatrixStorage::Host { values, .. } => {
+                let values = lock(values.read());
+                Ok(largest(&values))
+            }
             MatrixStorage::Stencil(stencil) => Ok(largest(&stencil.values())),
             MatrixStorage::Device(device) => Ok(match device.arrays.read()? {
                 DeviceMatrix::F64(a) => device.gpu().max_norm(&a.values),

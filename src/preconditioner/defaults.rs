@@ -128,7 +128,7 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
     let plan = Plan::asked(&effective, matrix.precision(), effective.int("amg.max_levels"))?;
     let levels = plan.levels.len();
     let can_be = matrix.functions().is_none()
-        && !(has_space && !coarsening.uses_near_null_space)
+        && (!has_space || coarsening.uses_near_null_space)
         && effective.int("amg.functions") < 2
         && effective.int("amg.coarsening.aggressive_levels") == 0
         && effective.real("amg.interpolation.kept_norm") == 1.0

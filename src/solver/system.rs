@@ -169,7 +169,9 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         if self.advice.null_space && run.residual_norm(self.b, self.x, self.r).is_ok() {
             run.backend.fill(T::ONE, run.best.x);
             let (along, norm) = (run.backend.dot(run.best.x, self.r).abs() / n.sqrt(), run.backend.norm(self.r));
-            if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
+            // A residual that is b itself may be constant because b is; what is measured below then decides.
+            let has_moved = !has_stagnated || residual < CONSTANT;
+            if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm && has_moved {
                 return Hint::Text(NULL_SPACE_HINT);
             }
         }

@@ -20,7 +20,7 @@ struct Bytes {
     estimate: usize,
 }
 
-/// How the first solve is called: with so many right-hand sides, in f32, and for the transpose.
+/// How the first solve is called: with so many right-hand sides, with matrix and vectors in f32, and for the transpose.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     right_hand_sides: usize,
@@ -30,7 +30,7 @@ struct Call {
     limit: Option<i64>,
 }
 
-/// One right-hand side in the precision of the matrix.
+/// One right-hand side in f64.
 const USUAL: Call = Call { right_hand_sides: 1, in_f32: false, transposed: false, limit: None };
 
 fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bool, call: Call) -> Bytes {
@@ -41,7 +41,12 @@ fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bo
     let (mut context, mut matrix, mut config) = (null_mut(), null_mut(), null_mut());
     let (mut solver, mut report) = (null_mut(), null_mut());
     let (mut told, mut estimate) = (0, 0);
-    let (offsets, columns, values) = (a.offsets.as_ptr().cast(), a.columns.as_ptr().cast(), a.values.as_ptr().cast());
+    let values32: Vec<f32> = a.values.iter().map(|v| *v as f32).collect();
+    let (precision, values) = match call.in_f32 {
+        true => (TERRACE_F32, values32.as_ptr().cast()),
+        false => (TERRACE_F64, a.values.as_ptr().cast()),
+    };
+    let (offsets, columns) = (a.offsets.as_ptr().cast(), a.columns.as_ptr().cast());
     let (rows, cols, wide, narrow) = (a.rows as i64, a.cols as i64, TERRACE_I64, TERRACE_I32);
     // SAFETY: handles are made and destroyed here, arrays live through all calls.
     unsafe {
@@ -66,7 +71,7 @@ fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bo
             offsets,
             narrow,
             columns,
-            TERRACE_F64,
+            precision,
             values,
             0,
             flags,
@@ -79,9 +84,9 @@ fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bo
         if updates {
             assert_eq!(terrace_solver_update(solver), 0);
         }
-        let (precision, b, x) = match call.in_f32 {
-            true => (TERRACE_F32, b32.as_ptr().cast(), x32.as_mut_ptr().cast()),
-            false => (TERRACE_F64, b.as_ptr().cast(), x.as_mut_ptr().cast()),
+        let (b, x) = match call.in_f32 {
+            true => (b32.as_ptr().cast(), x32.as_mut_ptr().cast()),
+            false => (b.as_ptr().cast(), x.as_mut_ptr().cast()),
         };
         let solve = if call.transposed { terrace_solver_solve_transposed } else { terrace_solver_solve };
         let solved = solve(solver, precision, count as i64, b, x, TERRACE_ZERO_GUESS);

@@ -344,7 +344,12 @@ fn breakdowns_of_smoothers_are_counted_on_all_levels() {
                 let mut values = matrix.shared::<f64>().unwrap().values.as_slice().to_vec();
                 values.iter_mut().filter(|value| **value > 0.0).for_each(|value| *value -= shift);
                 matrix.update_values(values.into()).unwrap();
-                let options = [("amg.smoother.type", smoother), ("amg.max_levels", "2"), ("fsai.pattern", "static")];
+                let options = [
+                    ("amg.smoother.type", smoother),
+                    ("amg.max_levels", "2"),
+                    ("amg.coarsest.max_rows", "20"),
+                    ("fsai.pattern", "static"),
+                ];
                 let amg = Amg::setup(&context, &matrix, &config(&options)).unwrap();
                 let Some(Fact::Int(count)) = amg.report().fact("fsai_breakdowns", 0) else { panic!("a number") };
                 count

@@ -344,6 +344,9 @@ fn sentence(solver: &mut Solver, b: &[f64]) -> (Status, String) {
 
 type Callbacks = fn(&mut Solver, &Arc<Matrix>);
 
+/// A set-up by name, with its options.
+type Setup = (&'static str, Callbacks, &'static [(&'static str, &'static str)]);
+
 /// y = A x by the matrix itself.
 fn operator(solver: &mut Solver, matrix: &Arc<Matrix>) {
     let a = matrix.shared::<f64>().unwrap();
@@ -394,7 +397,7 @@ fn hints_name_nothing_that_is_refused_or_was_tried() {
         (&[("solver.divergence_tolerance", "1"), ("solver.preconditioner", "none")], Status::Diverged),
     ];
     let none: Callbacks = |_, _| {};
-    let setups: &[(&str, Callbacks, &[(&str, &str)])] = &[
+    let setups: &[Setup] = &[
         ("plain", none, &[]),
         ("operator", operator, &[]),
         ("preconditioner", preconditioner, &[]),

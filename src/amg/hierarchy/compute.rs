@@ -11,7 +11,7 @@ use crate::backend::components::Spectrum;
 use crate::backend::setup::{Coarse, Setup, SetupMatrix};
 use crate::backend::spectrum::Largest;
 use crate::context::LogLevel;
-use crate::error::Result;
+use crate::error::{Result, try_push};
 use crate::matrix::Import;
 use crate::report::Phases;
 use crate::scalar::{Number, Scalar};
@@ -160,8 +160,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
             self.step_down(&mut step, &a, couplings, within, (old, other), &mut computed)?;
         }
         computed.a = Some(a);
-        self.levels.push(computed);
-        Ok(())
+        try_push(&mut self.levels, computed)
     }
 
     /// Whether there is no coarser level, unless coarsening stalls.
@@ -250,7 +249,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         computed.transfer = Some((p, r));
         computed.formats = Mutex::new(formats.clone());
         computed.earlier_formats = formats;
-        self.keep(Rest { rechecked, largest_eigenvalue, within, transfers: symbolic }, &coarse, product);
+        self.keep(Rest { rechecked, largest_eigenvalue, within, transfers: symbolic }, &coarse, product)?;
         self.next = Some(coarse);
         Ok(())
     }
@@ -263,9 +262,9 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
     }
 
     /// Stores the symbolic data for updates.
-    fn keep(&mut self, rest: Rest<S>, coarse: &S::Matrix<T>, product: S::Product) {
+    fn keep(&mut self, rest: Rest<S>, coarse: &S::Matrix<T>, product: S::Product) -> Result<()> {
         let Rest { rechecked, largest_eigenvalue, within, transfers } = rest;
-        self.symbolic.push(LevelSymbolic {
+        let symbolic = LevelSymbolic {
             nodes: self.nodes.take(),
             space: self.improved.take(),
             transfers,
@@ -277,7 +276,8 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
             rechecked,
             within,
             functions: self.functions.clone(),
-        });
+        };
+        try_push(&mut self.symbolic, symbolic)
     }
 
     /// The first failure of deferred checks. May wait for the device.
