@@ -99,7 +99,7 @@ pub const PRESETS: &[Preset] = &[
             ("precision.matrix", "input,f32"),
             ("precision.vector", "input,f32"),
             ("precision.transfer", "f32"),
-            ("precision.smoother", "f32"),
+            ("precision.smoother", "input,f32"),
             ("solver.restart", "15"),
         ],
     },

@@ -398,6 +398,7 @@ mod tests {
             level: 0,
             a: &a.clone().into(),
             stores_matrix: true,
+            stores_pattern: true,
             factors: None,
             spectrum: &Spectrum::default(),
             checks: &Mutex::new(()),

@@ -210,6 +210,8 @@ pub(crate) struct SmootherInput<'a, S: Setup, B: Backend, T: Scalar> {
     pub a: &'a S::Matrix<T>,
     /// Whether the level stores this matrix anyway.
     pub stores_matrix: bool,
+    /// Whether its pattern is that of the system's matrix, which is counted there.
+    pub stores_pattern: bool,
     /// The factors by which the variables of the level are multiplied, if they are.
     pub factors: Option<&'a S::Factors>,
     /// Diagonal and eigenvalue; computed ones are added.

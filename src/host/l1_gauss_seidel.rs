@@ -25,10 +25,9 @@ impl<S: Number> L1GaussSeidel<S> {
         let inverse = scaling::stored(&inverse, 1.0)?;
         let matrix = input.stored_matrix::<S>()?.to_rows()?.into_owned();
         let is_rows = matches!(input.a, HostMatrix::Rows(_));
-        let matrix_bytes = match input.level {
-            _ if is_rows && input.stores_matrix && S::PRECISION == T::PRECISION => 0,
-            // On the pattern of the system's matrix.
-            0 if is_rows => matrix.values.owned_bytes(),
+        let matrix_bytes = match (input.stores_matrix && S::PRECISION == T::PRECISION, input.stores_pattern) {
+            (true, _) if is_rows => 0,
+            (_, true) if is_rows => matrix.values.owned_bytes(),
             _ => matrix.owned_bytes(),
         };
         Ok(L1GaussSeidel { matrix, inverse, matrix_bytes })

@@ -184,7 +184,10 @@ impl PositionArrays {
             array.largest = 0;
         }
         let result = work(&mut array);
-        lock().push(array);
+        // Work that failed in the middle of a row has left its numbers there.
+        if result.is_ok() {
+            lock().push(array);
+        }
         result
     }
 }

@@ -336,6 +336,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         let is_callers = self.number > 0 || self.a().block() == builder.matrix.block();
         SmootherInput {
             stores_matrix: is_callers && storing.plan.of(LevelPart::Matrix, self.number) == T::PRECISION,
+            stores_pattern: is_callers && self.number == 0,
             setup: *setup,
             to: *to,
             parameters: builder.config,

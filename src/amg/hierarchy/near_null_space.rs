@@ -86,6 +86,7 @@ impl Builder<'_> {
             level: 0,
             a,
             stores_matrix: false,
+            stores_pattern: false,
             factors: None,
             spectrum: &Spectrum::default(),
             checks: &checks,
