@@ -104,7 +104,7 @@ public:
 
     /// Takes the values of a matrix with the same pattern of blocks; false, and values of no use, where it has another.
     template <class Visit>
-    bool refill(std::int64_t rows, Visit &&visit) {
+    bool update_values(std::int64_t rows, Visit &&visit) {
         return rows == rows_ && fill(visit);
     }
 
@@ -317,7 +317,7 @@ public:
     /// Sets up, or updates where the pattern is that of the last matrix and nothing else has changed.
     template <class Visit>
     void setup(std::int64_t rows, std::int64_t entries, Visit &&visit) {
-        is_update_ = engine_.is_set() && !is_stale_ && rows_.refill(rows, visit);
+        is_update_ = engine_.is_set() && !is_stale_ && rows_.update_values(rows, visit);
         try {
             if (is_update_) {
                 matrix_->update_values(context_, rows_.values());

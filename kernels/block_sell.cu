@@ -100,11 +100,11 @@ DEVICE void block_sell(i64 rows, int br, int bc, int units, const In<i64> &start
     store_epilogue_sum(f, share);
 }
 
-#define BLOCK_SLICES_COLUMNS(S, X, A, BC) \
+#define BLOCK_SELL_COLUMNS(S, X, A, BC) \
     KERNEL(block_sell##BC##_##S##_##X##_##A, i64 rows, i32 br, i32 bc, i32 units, In<i64> starts, In<i32> bases, \
            In<u16> offsets, In<S> values, In<i32> order, In<X> x, Epilogue f) { \
         block_sell<BC, S, X, A>(rows, br, bc, units, starts, bases, offsets, values, order, x, f); \
     }
-#define BLOCK_SLICES(S, X, A) \
-    BLOCK_SLICES_COLUMNS(S, X, A, 0) BLOCK_SLICES_COLUMNS(S, X, A, 3) BLOCK_SLICES_COLUMNS(S, X, A, 6)
-FOR_STORAGE_VECTOR_AND_SUM(BLOCK_SLICES)
+#define BLOCK_SELL(S, X, A) \
+    BLOCK_SELL_COLUMNS(S, X, A, 0) BLOCK_SELL_COLUMNS(S, X, A, 3) BLOCK_SELL_COLUMNS(S, X, A, 6)
+FOR_STORAGE_VECTOR_AND_SUM(BLOCK_SELL)

@@ -88,13 +88,13 @@ DEVICE void chunks(i64 rows, const In<i64> &starts, const In<i32> &bases, const 
     store_epilogue_sum(f, share);
 }
 
-#define SLICES_BITS(S, X, A, BITS) \
+#define SELL_BITS(S, X, A, BITS) \
     KERNEL_OF(FIT<S>, sell##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
            In<i32> order, In<X> x, Epilogue f) { \
         chunks<S, u##BITS, X, A>(rows, starts, bases, offsets, values, order, x, f); \
     }
-#define SLICES(S, X, A) SLICES_BITS(S, X, A, 8) SLICES_BITS(S, X, A, 16)
-FOR_STORAGE_VECTOR_AND_SUM(SLICES)
+#define SELL_KERNELS(S, X, A) SELL_BITS(S, X, A, 8) SELL_BITS(S, X, A, 16)
+FOR_STORAGE_VECTOR_AND_SUM(SELL_KERNELS)
 
 // The same for few rows: chunks of 32, each shared by `units` groups of lanes, a divisor of the 8 groups of a block.
 template <class S, class X, class A>
@@ -125,9 +125,9 @@ DEVICE void shared_sell(i64 rows, int units, const In<i64> &starts, const In<i32
     store_epilogue_sum(f, share);
 }
 
-#define SHARED_SLICES(S, X, A) \
+#define SHARED_SELL(S, X, A) \
     KERNEL_OF(6, shared_sell_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
            In<S> values, In<i32> order, In<X> x, Epilogue f) { \
         shared_sell<S, X, A>(rows, units, starts, bases, offsets, values, order, x, f); \
     }
-FOR_STORAGE_VECTOR_AND_SUM(SHARED_SLICES)
+FOR_STORAGE_VECTOR_AND_SUM(SHARED_SELL)

@@ -124,8 +124,8 @@ DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In
 
 // Entries of a tile in shared memory: columns alone, and columns with values. The bytes are in `src/gpu/sell_chunks.rs` and
 // `src/gpu/sell_layout.rs`.
-constexpr int COUNTED_ROOM = 32768 / 4;
-template <class V> constexpr int FILLED_ROOM = 45056 / (4 + static_cast<int>(sizeof(V)));
+constexpr int COUNT_CAPACITY = 32768 / 4;
+template <class V> constexpr int FILL_CAPACITY = 45056 / (4 + static_cast<int>(sizeof(V)));
 
 // The same for long rows: a block of threads has a tile of `of_tile` chunks of one window, a power of two.
 template <int K>
@@ -133,11 +133,11 @@ DEVICE void count_tiles(i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, 
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
     SHARED(i64, starts, TILE);
     SHARED(i32, begins, TILE + 1);
-    SHARED(i32, copied, COUNTED_ROOM);
+    SHARED(i32, copied, COUNT_CAPACITY);
     const i64 first = block_index() * of_tile;
     const i64 chunk = chunk_at<K>(first, step);
     const int count = of_tile * (K * CHUNK_LANES);
-    const bool fits = find_rows(chunk * (K * CHUNK_LANES), count, rows, offsets, order, starts, begins) <= COUNTED_ROOM;
+    const bool fits = find_rows(chunk * (K * CHUNK_LANES), count, rows, offsets, order, starts, begins) <= COUNT_CAPACITY;
     barrier();
     if (fits) {
         copy_rows(order.len == 0, starts, begins, columns, copied);
@@ -281,11 +281,11 @@ DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets
                        const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
     SHARED(i64, row_starts, TILE);
     SHARED(i32, begins, TILE + 1);
-    SHARED(i32, copied, FILLED_ROOM<V>);
-    SHARED(V, copied_values, FILLED_ROOM<V>);
+    SHARED(i32, copied, FILL_CAPACITY<V>);
+    SHARED(V, copied_values, FILL_CAPACITY<V>);
     const i64 first = block_index() * of_tile;
     const int count = of_tile * (K * CHUNK_LANES);
-    const bool fits = find_rows(first * (K * CHUNK_LANES), count, rows, offsets, order, row_starts, begins) <= FILLED_ROOM<V>;
+    const bool fits = find_rows(first * (K * CHUNK_LANES), count, rows, offsets, order, row_starts, begins) <= FILL_CAPACITY<V>;
     barrier();
     if (fits) {
         copy_rows(order.len == 0, row_starts, begins, columns, copied);

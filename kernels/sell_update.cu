@@ -4,36 +4,36 @@
 #include "numbers.h"
 
 // Slots whose loads are in flight at the same time.
-constexpr int REFILLED = 4;
+constexpr int SLOTS_IN_FLIGHT = 4;
 
 // Stores the values of a chunk: v of row k * CHUNK_LANES + lane of a slot, entry `at` of the matrix, or 0 for padding.
-template <int K, class V> struct Put {
+template <int K, class V> struct Store {
     Out<V> to;
-    template <class I> DEVICE void put(i64 place, int, bool, I, V v) { to[place] = v; }
+    template <class I> DEVICE void store(i64 position, int, bool, I, V v) { to[position] = v; }
 };
 
 // The same, with the sums of absolute values of off-diagonal entries, in the order of the rows.
-template <int K, class T, class I> struct PutAndAdd {
+template <int K, class T, class I> struct StoreAndSum {
     Out<T> to;
     // The entries on the diagonal, or -1.
     I diagonal[K];
     T own[K];
     f64 norm[K];
-    DEVICE void put(i64 place, int k, bool takes, I at, T v) {
-        to[place] = v;
-        const bool is_own = takes && at == diagonal[k];
+    DEVICE void store(i64 position, int k, bool is_entry, I at, T v) {
+        to[position] = v;
+        const bool is_own = is_entry && at == diagonal[k];
         own[k] = is_own ? v : own[k];
         norm[k] += is_own ? 0.0 : magnitude(to_f64(v));
     }
 };
 
 // Stores in f16, and flags values that are not exact.
-template <int K, class T> struct PutNarrow {
+template <int K, class T> struct StoreF16 {
     Out<f16> to;
     bool is_wrong;
-    template <class I> DEVICE void put(i64 place, int, bool, I, T v) {
+    template <class I> DEVICE void store(i64 position, int, bool, I, T v) {
         const f16 narrow = to_f16(to_f32(v));
-        to[place] = narrow;
+        to[position] = narrow;
         is_wrong = is_wrong || to_f64(narrow) != to_f64(v);
     }
 };
@@ -48,26 +48,26 @@ DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &occupied, con
     for (; slot < last; slot += TOGETHER) {
         const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
         const u32 words = lane < count * K ? occupied[slot * K + lane] : 0;
-        for (int first = 0; first < count; first += REFILLED) {
-            T v[REFILLED][K];
-            bool takes[REFILLED][K];
-            I from[REFILLED][K];
+        for (int first = 0; first < count; first += SLOTS_IN_FLIGHT) {
+            T v[SLOTS_IN_FLIGHT][K];
+            bool is_entry[SLOTS_IN_FLIGHT][K];
+            I from[SLOTS_IN_FLIGHT][K];
             UNROLL
-            for (int s = 0; s < REFILLED; ++s) {
+            for (int s = 0; s < SLOTS_IN_FLIGHT; ++s) {
                 UNROLL
                 for (int k = 0; k < K; ++k) {
-                    takes[s][k] = (Lanes::shuffle(words, (first + s) * K + k) >> lane & 1) != 0;
+                    is_entry[s][k] = (Lanes::shuffle(words, (first + s) * K + k) >> lane & 1) != 0;
                     from[s][k] = at[k];
-                    v[s][k] = takes[s][k] ? values[at[k]] : T(0);
-                    at[k] += takes[s][k] ? 1 : 0;
+                    v[s][k] = is_entry[s][k] ? values[at[k]] : T(0);
+                    at[k] += is_entry[s][k] ? 1 : 0;
                 }
             }
             UNROLL
-            for (int s = 0; s < REFILLED; ++s) {
+            for (int s = 0; s < SLOTS_IN_FLIGHT; ++s) {
                 UNROLL
                 for (int k = 0; k < K; ++k) {
                     if (first + s < count) {
-                        sink.put((slot + first + s) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane, k, takes[s][k], from[s][k], v[s][k]);
+                        sink.store((slot + first + s) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane, k, is_entry[s][k], from[s][k], v[s][k]);
                     }
                 }
             }
@@ -92,13 +92,13 @@ template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, cons
     }
 }
 
-// The slots of part `part` of `parts` of a chunk.
-struct Piece {
+// Slots of a chunk; slots_of_part gives those of part `part` of `parts`.
+struct SlotRange {
     i64 first, last;
 };
-DEVICE Piece piece_of(i64 start, i64 end, int part, int parts) {
+DEVICE SlotRange slots_of_part(i64 start, i64 end, int part, int parts) {
     const i64 length = (end - start + parts - 1) / parts, first = start + part * length;
-    return Piece{first < end ? first : end, first + length < end ? first + length : end};
+    return SlotRange{first < end ? first : end, first + length < end ? first + length : end};
 }
 
 // A scalar matrix and its chunks.
@@ -110,7 +110,7 @@ template <class T> struct Updated {
     In<i32> order;
     In<i64> starts;
     In<u32> occupied;
-    DEVICE i64 row(i64 place) const { return order.len > 0 && place < rows ? order[place] : place; }
+    DEVICE i64 row(i64 position) const { return order.len > 0 && position < rows ? order[position] : position; }
 };
 
 // Calls `work` for each chunk: its rows, K for each lane, their first entries, the values, and a range of slots.
@@ -125,21 +125,21 @@ template <int K, class T, class Work> DEVICE void each_chunk(const Updated<T> &m
         for (int k = 0; k < K; ++k) {
             at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
         }
-        work(row, at, m.values, Piece{m.starts[chunk], m.starts[chunk + 1]});
+        work(row, at, m.values, SlotRange{m.starts[chunk], m.starts[chunk + 1]});
     }
 }
 
 // The same for long rows, in tiles of `of_tile` chunks in shared memory; groups of lanes share a chunk. Before that a thread calls
 // `whole` for each row, with its begin and end.
-template <class T> constexpr int UPDATE_ROOM = 45056 / static_cast<int>(sizeof(T));
+template <class T> constexpr int UPDATE_CAPACITY = 45056 / static_cast<int>(sizeof(T));
 template <int K, class T, class Whole, class Work>
 DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &whole, const Work &work) {
     SHARED(i64, row_starts, TILE);
     SHARED(i32, begins, TILE + 1);
-    SHARED(T, copied, UPDATE_ROOM<T>);
+    SHARED(T, copied, UPDATE_CAPACITY<T>);
     const i64 first = block_index() * of_tile;
     const int count = of_tile * (K * CHUNK_LANES);
-    const bool fits = find_rows(first * (K * CHUNK_LANES), count, m.rows, m.offsets, m.order, row_starts, begins) <= UPDATE_ROOM<T>;
+    const bool fits = find_rows(first * (K * CHUNK_LANES), count, m.rows, m.offsets, m.order, row_starts, begins) <= UPDATE_CAPACITY<T>;
     barrier();
     if (fits) {
         copy_rows(m.order.len == 0, row_starts, begins, m.values, copied);
@@ -158,7 +158,7 @@ DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &w
         return;
     }
     const i64 start = m.starts[first + s];
-    const Piece piece = piece_of(start, m.starts[first + s + 1], part, parts);
+    const SlotRange range = slots_of_part(start, m.starts[first + s + 1], part, parts);
     i64 row[K];
     UNROLL
     for (int k = 0; k < K; ++k) {
@@ -170,16 +170,16 @@ DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &w
         for (int k = 0; k < K; ++k) {
             at[k] = begins[(s * K + k) * CHUNK_LANES + Group<CHUNK_LANES>::rank()];
         }
-        skip_slots<K>(at, start, piece.first, m.occupied);
-        work(row, at, copied, piece);
+        skip_slots<K>(at, start, range.first, m.occupied);
+        work(row, at, copied, range);
     } else {
         i64 at[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
             at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
         }
-        skip_slots<K>(at, start, piece.first, m.occupied);
-        work(row, at, m.values, piece);
+        skip_slots<K>(at, start, range.first, m.occupied);
+        work(row, at, m.values, range);
     }
 }
 
@@ -193,21 +193,21 @@ template <int K, class T, bool TILES, class Work> DEVICE void update_values(cons
 }
 
 // Values, copied bitwise; V has their size.
-#define REFILL(K, V, NAME, TILES) \
+#define UPDATE_VALUES(K, V, NAME, TILES) \
     KERNEL(sell_update_##NAME##_##K##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
            In<u32> occupied, Out<V> to) { \
         const Updated<V> m{chunks, rows, offsets, values, order, starts, occupied}; \
-        update_values<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
-            Put<K, V> sink{to}; \
-            update_chunk<K, V>(at, piece.first, piece.last, m.occupied, from, sink); \
+        update_values<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const SlotRange &range) { \
+            Store<K, V> sink{to}; \
+            update_chunk<K, V>(at, range.first, range.last, m.occupied, from, sink); \
         }); \
     }
-#define REFILL_BOTH(K, V) REFILL(K, V, slots, false) REFILL(K, V, tiles, true)
-#define REFILL_OF(K) REFILL_BOTH(K, u64) REFILL_BOTH(K, u32) REFILL_BOTH(K, u16)
-REFILL_OF(1)
-REFILL_OF(2)
+#define UPDATE_VALUES_BOTH(K, V) UPDATE_VALUES(K, V, slots, false) UPDATE_VALUES(K, V, tiles, true)
+#define UPDATE_VALUES_OF(K) UPDATE_VALUES_BOTH(K, u64) UPDATE_VALUES_BOTH(K, u32) UPDATE_VALUES_BOTH(K, u16)
+UPDATE_VALUES_OF(1)
+UPDATE_VALUES_OF(2)
 // Four rows at a time in formats of 16 bits alone.
-REFILL_BOTH(4, u16)
+UPDATE_VALUES_BOTH(4, u16)
 
 // Values, and the inverse of the l1 diagonal as in diagonal_setup.cu; `diagonal` is the position of the diagonal in each row, or -1.
 template <class T> DEVICE T inverse_of_l1(T own, f64 norm) {
@@ -218,27 +218,27 @@ template <int K, class T, bool TILES>
 DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, const In<i32> &diagonal, const Out<T> &inverse) {
     if constexpr (TILES) {
         const auto whole = [&](i64 row, i64 begin, i64 end, const auto &from) {
-            const i32 place = diagonal[row];
-            const i64 its_own = place < 0 ? -1 : begin + place;
+            const i32 position = diagonal[row];
+            const i64 its_own = position < 0 ? -1 : begin + position;
             f64 norm = 0.0;
             for (i64 k = begin; k < end; ++k) {
                 norm += k == its_own ? 0.0 : magnitude(to_f64(from[k]));
             }
             inverse[row] = inverse_of_l1(its_own < 0 ? T(0) : T(from[its_own]), norm);
         };
-        each_chunk_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const Piece &piece) {
-            Put<K, T> sink{to};
-            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink);
+        each_chunk_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const SlotRange &range) {
+            Store<K, T> sink{to};
+            update_chunk<K, T>(at, range.first, range.last, m.occupied, from, sink);
         });
     } else {
-        each_chunk<K>(m, [&](const i64 *row, i64 *at, const auto &from, const Piece &piece) {
-            PutAndAdd<K, T, i64> sink{to, {}, {}, {}};
+        each_chunk<K>(m, [&](const i64 *row, i64 *at, const auto &from, const SlotRange &range) {
+            StoreAndSum<K, T, i64> sink{to, {}, {}, {}};
             UNROLL
             for (int k = 0; k < K; ++k) {
-                const i32 place = row[k] < m.rows ? diagonal[row[k]] : -1;
-                sink.diagonal[k] = place < 0 ? -1 : at[k] + place;
+                const i32 position = row[k] < m.rows ? diagonal[row[k]] : -1;
+                sink.diagonal[k] = position < 0 ? -1 : at[k] + position;
             }
-            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink);
+            update_chunk<K, T>(at, range.first, range.last, m.occupied, from, sink);
             UNROLL
             for (int k = 0; k < K; ++k) {
                 if (row[k] < m.rows) {
@@ -248,35 +248,35 @@ DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, co
         });
     }
 }
-#define REFILL_AND_ADD(K, T, NAME, TILES) \
+#define UPDATE_WITH_L1(K, T, NAME, TILES) \
     KERNEL(sell_update_l1_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
            In<u32> occupied, Out<T> to, In<i32> diagonal, Out<T> inverse) { \
         const Updated<T> m{chunks, rows, offsets, values, order, starts, occupied}; \
         update_with_l1<K, T, TILES>(m, number, to, diagonal, inverse); \
     }
-#define REFILL_AND_ADD_BOTH(K, T) REFILL_AND_ADD(K, T, slots, false) REFILL_AND_ADD(K, T, tiles, true)
-#define REFILL_AND_ADD_OF(T) REFILL_AND_ADD_BOTH(1, T) REFILL_AND_ADD_BOTH(2, T)
-FOR_SETUP(REFILL_AND_ADD_OF)
+#define UPDATE_WITH_L1_BOTH(K, T) UPDATE_WITH_L1(K, T, slots, false) UPDATE_WITH_L1(K, T, tiles, true)
+#define UPDATE_WITH_L1_OF(T) UPDATE_WITH_L1_BOTH(1, T) UPDATE_WITH_L1_BOTH(2, T)
+FOR_SETUP(UPDATE_WITH_L1_OF)
 
 // Values in f16, and a flag if one of them is not exact.
-#define REFILL_NARROW(K, T, NAME, TILES) \
+#define UPDATE_F16(K, T, NAME, TILES) \
     KERNEL(sell_update_f16_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
            In<u32> occupied, Out<f16> to, Out<i32> flag) { \
         const Updated<T> m{chunks, rows, offsets, values, order, starts, occupied}; \
-        update_values<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
-            PutNarrow<K, T> sink{to, false}; \
-            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink); \
+        update_values<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const SlotRange &range) { \
+            StoreF16<K, T> sink{to, false}; \
+            update_chunk<K, T>(at, range.first, range.last, m.occupied, from, sink); \
             if (sink.is_wrong) { \
                 flag[0] = 1; \
             } \
         }); \
     }
-#define REFILL_NARROW_BOTH(K, T) REFILL_NARROW(K, T, slots, false) REFILL_NARROW(K, T, tiles, true)
-#define REFILL_NARROW_OF(T) REFILL_NARROW_BOTH(1, T) REFILL_NARROW_BOTH(2, T) REFILL_NARROW_BOTH(4, T)
-FOR_SETUP(REFILL_NARROW_OF)
+#define UPDATE_F16_BOTH(K, T) UPDATE_F16(K, T, slots, false) UPDATE_F16(K, T, tiles, true)
+#define UPDATE_F16_OF(T) UPDATE_F16_BOTH(1, T) UPDATE_F16_BOTH(2, T) UPDATE_F16_BOTH(4, T)
+FOR_SETUP(UPDATE_F16_OF)
 
 // The position of the diagonal in each row, or -1; eight lanes for a row.
-KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> places) {
+KERNEL(diagonal_positions, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> positions) {
     using Lanes = Group<8>;
     const i64 row = global_index() / 8;
     if (row >= rows) {
@@ -289,52 +289,52 @@ KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> pla
         at = hit != 0 ? base - begin + lowest_bit(hit) : -1;
     }
     if (Lanes::rank() == 0) {
-        places[row] = static_cast<i32>(at);
+        positions[row] = static_cast<i32>(at);
     }
 }
 
-// Blocks of `width` values; `parts` groups of lanes share a chunk. They stage BLOCK_PIECE values of each block in shared memory with
+// Blocks of `width` values; `parts` groups of lanes share a chunk. They stage STAGED_VALUES values of each block in shared memory with
 // coalesced loads.
-constexpr int BLOCK_PIECE = 9;
+constexpr int STAGED_VALUES = 9;
 template <int K, class V>
 DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
                           const In<i64> &starts, const In<u32> &occupied, const Out<V> &to) {
     using Lanes = Group<CHUNK_LANES>;
-    constexpr int PIECE = BLOCK_PIECE * CHUNK_LANES;
-    SHARED(V, stage, BLOCK / CHUNK_LANES * PIECE);
-    const int lane = Lanes::rank(), own = thread_index() / CHUNK_LANES * PIECE;
-    for (i64 piece = global_index() / CHUNK_LANES; piece < chunks * parts; piece += block_count() * (BLOCK / CHUNK_LANES)) {
-        const i64 chunk = piece / parts, start = starts[chunk];
-        const Piece part = piece_of(start, starts[chunk + 1], static_cast<int>(piece - chunk * parts), parts);
+    constexpr int STAGE = STAGED_VALUES * CHUNK_LANES;
+    SHARED(V, stage, BLOCK / CHUNK_LANES * STAGE);
+    const int lane = Lanes::rank(), own = thread_index() / CHUNK_LANES * STAGE;
+    for (i64 task = global_index() / CHUNK_LANES; task < chunks * parts; task += block_count() * (BLOCK / CHUNK_LANES)) {
+        const i64 chunk = task / parts, start = starts[chunk];
+        const SlotRange range = slots_of_part(start, starts[chunk + 1], static_cast<int>(task - chunk * parts), parts);
         i64 at[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
-            const i64 place = chunk * (K * CHUNK_LANES) + k * CHUNK_LANES + lane;
-            const i64 row = order.len > 0 && place < rows ? order[place] : place;
+            const i64 position = chunk * (K * CHUNK_LANES) + k * CHUNK_LANES + lane;
+            const i64 row = order.len > 0 && position < rows ? order[position] : position;
             at[k] = row < rows ? offsets[row] : 0;
         }
-        skip_slots<K>(at, start, part.first, occupied);
-        for (i64 slot = part.first; slot < part.last; ++slot) {
+        skip_slots<K>(at, start, range.first, occupied);
+        for (i64 slot = range.first; slot < range.last; ++slot) {
             UNROLL
             for (int k = 0; k < K; ++k) {
                 const u32 word = occupied[slot * K + k];
-                for (int q = 0; q < width; q += BLOCK_PIECE) {
-                    V v[BLOCK_PIECE];
+                for (int q = 0; q < width; q += STAGED_VALUES) {
+                    V v[STAGED_VALUES];
                     UNROLL
-                    for (int p = 0; p < BLOCK_PIECE; ++p) {
-                        const int e = p * CHUNK_LANES + lane, which = e / BLOCK_PIECE, number = q + e % BLOCK_PIECE;
+                    for (int p = 0; p < STAGED_VALUES; ++p) {
+                        const int e = p * CHUNK_LANES + lane, which = e / STAGED_VALUES, number = q + e % STAGED_VALUES;
                         const i64 entry = Lanes::shuffle(at[k], which);
                         v[p] = (word >> which & 1) != 0 && number < width ? values[entry * width + number] : V(0);
                     }
                     UNROLL
-                    for (int p = 0; p < BLOCK_PIECE; ++p) {
+                    for (int p = 0; p < STAGED_VALUES; ++p) {
                         stage[own + p * CHUNK_LANES + lane] = v[p];
                     }
                     Lanes::barrier();
                     UNROLL
-                    for (int p = 0; p < BLOCK_PIECE; ++p) {
+                    for (int p = 0; p < STAGED_VALUES; ++p) {
                         if (q + p < width) {
-                            to[(slot * width + q + p) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane] = stage[own + lane * BLOCK_PIECE + p];
+                            to[(slot * width + q + p) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane] = stage[own + lane * STAGED_VALUES + p];
                         }
                     }
                     Lanes::barrier();
@@ -344,11 +344,11 @@ DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i
         }
     }
 }
-#define REFILL_BLOCKS(K, V) \
+#define UPDATE_BLOCKS(K, V) \
     KERNEL(sell_update_blocks_##K##_##V, i64 chunks, i64 rows, i32 width, i32 parts, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
            In<u32> occupied, Out<V> to) { \
         update_blocks<K, V>(chunks, rows, width, parts, offsets, values, order, starts, occupied, to); \
     }
-REFILL_BLOCKS(1, u64)
-REFILL_BLOCKS(1, u32)
-REFILL_BLOCKS(2, u16)
+UPDATE_BLOCKS(1, u64)
+UPDATE_BLOCKS(1, u32)
+UPDATE_BLOCKS(2, u16)

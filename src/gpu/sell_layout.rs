@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_by_length_makes_slices_even() {
+    fn an_order_by_length_makes_chunks_even() {
         // Every other row has 20 entries, the others one.
         let mut triplets = Vec::new();
         for i in 0..600 {

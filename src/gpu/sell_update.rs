@@ -83,7 +83,7 @@ impl ValueUpdate {
         }
         let places = gpu.allocate::<i32>(a.rows)?;
         let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &a.offsets.view(), &a.columns.view(), &places.view()];
-        gpu.launch(gpu.kernel("diagonal_places")?, a.rows * 8, &arguments)?;
+        gpu.launch(gpu.kernel("diagonal_positions")?, a.rows * 8, &arguments)?;
         Ok(self.diagonal.get_or_init(|| places))
     }
 
@@ -234,8 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_a_tile_are_refilled_where_they_are() {
-        // One row in 300 has more than a tile has room for.
+    fn rows_longer_than_a_tile_are_updated_from_global_memory() {
+        // One row in 300 has more entries than a tile holds.
         let (n, long) = (700, 6_000);
         let rows = (0..n).flat_map(|i| {
             let length = if i % 300 == 299 { long } else { 11 + i * i % 50 };

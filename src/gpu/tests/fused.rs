@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::{Beta, CgScalars, CgStep, Recurrence};
 use crate::scalar::Scalar;
 
-/// The formats that a matrix can have, with the slices of these forms.
+/// The formats that a matrix can have, with their SELL chunks.
 pub(super) fn formats<V: Number, S: Number>(
     gpu: &Gpu,
     matrix: &SharedCsr<S>,

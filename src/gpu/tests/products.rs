@@ -88,7 +88,7 @@ fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block,
 
 #[test]
 fn scalar_products_are_those_of_the_host() {
-    // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
+    // Rows of each length that has its own number of lanes, and around SELL chunks and blocks of the launch.
     let sizes = [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)];
     for (case, (rows, cols, length)) in sizes.into_iter().enumerate() {
         for gpu in devices() {
