@@ -96,9 +96,9 @@ KERNEL(colour_count, i64 n, i64 pieces, In<i32> colours, Out<i32> counts) {
     }
 }
 
-// Rows by colour, ascending in each: a block of threads for each piece. `placed` counts the rows of a colour and a
+// Rows by colour, ascending in each: a block of threads for each piece. `done` counts the rows of a colour and a
 // piece that are done.
-KERNEL(colour_place, i64 n, i64 pieces, In<i32> colours, In<i64> starts, Out<i32> placed, Out<i32> rows) {
+KERNEL(colour_order, i64 n, i64 pieces, In<i32> colours, In<i64> starts, Out<i32> done, Out<i32> rows) {
     SHARED(i32, of, BLOCK);
     const int thread = thread_index();
     for (int base = 0; base < COLOUR_PIECE; base += BLOCK) {
@@ -115,12 +115,12 @@ KERNEL(colour_place, i64 n, i64 pieces, In<i32> colours, In<i64> starts, Out<i32
         }
         if (own != NO_COLOUR) {
             const i64 at = own * pieces + block_index();
-            const i32 earlier = placed[at];
+            const i32 earlier = done[at];
             rows[starts[at] + earlier + before] = static_cast<i32>(i);
         }
         barrier();
         if (own != NO_COLOUR && last) {
-            placed[own * pieces + block_index()] += before + 1;
+            done[own * pieces + block_index()] += before + 1;
         }
         barrier();
     }

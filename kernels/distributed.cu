@@ -2,15 +2,15 @@
 // src/comm/sum.rs, and packing of the elements that other ranks need.
 #include "reduce.h"
 
-// Bits of a part, parts of a number, and the lowest and the highest place of the first one.
+// Bits of a bin, bins of a sum, and the lowest and the highest first bin.
 constexpr int WIDTH = 20;
 constexpr int PARTS = 4;
 constexpr int LOWEST = -47;
 constexpr int HIGHEST = 48;
-// Numbers that a sum is stored as: place, special value, parts.
+// Numbers that a sum is stored as: bin, special value, parts.
 constexpr int NUMBERS = PARTS + 2;
 
-// The product, rounded: no fused operation may take its place.
+// The product, rounded: no fused operation may replace it.
 DEVICE f64 rounded_product(f64 a, f64 b) {
 #if defined(TERRACE_SIM) || defined(__HIP__) || defined(TERRACE_SIGNATURES)
     return a * b;
@@ -19,20 +19,20 @@ DEVICE f64 rounded_product(f64 a, f64 b) {
 #endif
 }
 
-// The unit of a place.
-DEVICE f64 unit_of(int place) { return f64_of(static_cast<i64>(1023 + WIDTH * place) << 52); }
+// The unit of a bin.
+DEVICE f64 unit_of(int bin) { return f64_of(static_cast<i64>(1023 + WIDTH * bin) << 52); }
 
-// The place of the first part of a number that is not zero, by the bits of its absolute value.
-DEVICE int place_of(i64 bits) {
+// The bin of the first part of a number that is not zero, by the bits of its absolute value.
+DEVICE int bin_of(i64 bits) {
     const int above = static_cast<int>(bits >> 52) - 1022 + WIDTH;
-    const int place = (above >= 0 ? above / WIDTH : -((WIDTH - 1 - above) / WIDTH)) - 1;
-    return place > LOWEST ? place : LOWEST;
+    const int bin = (above >= 0 ? above / WIDTH : -((WIDTH - 1 - above) / WIDTH)) - 1;
+    return bin > LOWEST ? bin : LOWEST;
 }
 
 // NaN before infinity before 0.
 DEVICE f64 worse(f64 a, f64 b) { return a != a || b != b ? a + b : (a > b ? a : b); }
 
-struct PlacedSum {
+struct BinnedSum {
     f64 special;
     f64 parts[PARTS];
     int top;
@@ -45,9 +45,9 @@ struct PlacedSum {
         }
     }
 
-    // Makes a higher place the first; the lowest parts are dropped.
-    DEVICE void raise(int place) {
-        while (top < place) {
+    // Makes a higher bin the first; the lowest parts are dropped.
+    DEVICE void raise(int bin) {
+        while (top < bin) {
             for (int k = PARTS - 1; k > 0; --k) {
                 parts[k] = parts[k - 1];
             }
@@ -62,14 +62,14 @@ struct PlacedSum {
             return;
         }
         const bool is_finite = bits < 0x7ff0000000000000LL;
-        const int place = place_of(bits);
-        if (!is_finite || place > HIGHEST) {
+        const int bin = bin_of(bits);
+        if (!is_finite || bin > HIGHEST) {
             special = worse(special, x != x ? x : f64_of(0x7ff0000000000000LL));
             return;
         }
-        raise(place);
+        raise(bin);
         for (int k = 0; k < PARTS; ++k) {
-            // Beside this number there is no room for bits below the unit.
+            // Adding this number rounds away the bits below the unit.
             const f64 shift = 6755399441055744.0 * unit_of(top - k);
             const f64 high = (x + shift) - shift;
             parts[k] += high;
@@ -77,7 +77,7 @@ struct PlacedSum {
         }
     }
 
-    DEVICE void merge(const PlacedSum &other) {
+    DEVICE void merge(const BinnedSum &other) {
         raise(other.top);
         const int lower = top - other.top;
         for (int k = 0; k + lower < PARTS; ++k) {
@@ -88,8 +88,8 @@ struct PlacedSum {
 };
 
 // Merges the sums of a block, and thread 0 stores the result. Every thread of the block takes part.
-DEVICE void store_block(const PlacedSum &sum, const Out<f64> &to, i64 at) {
-    SHARED(PlacedSum, sums, BLOCK);
+DEVICE void store_block(const BinnedSum &sum, const Out<f64> &to, i64 at) {
+    SHARED(BinnedSum, sums, BLOCK);
     sums[thread_index()] = sum;
     barrier();
     for (int half = BLOCK / 2; half > 0; half /= 2) {
@@ -107,23 +107,23 @@ DEVICE void store_block(const PlacedSum &sum, const Out<f64> &to, i64 at) {
     }
 }
 
-#define PLACED_DOT(T) \
-    KERNEL(placed_dot_##T, i64 n, In<T> x, In<T> y, Out<f64> sums) { \
-        PlacedSum sum; \
+#define BINNED_DOT(T) \
+    KERNEL(binned_dot_##T, i64 n, In<T> x, In<T> y, Out<f64> sums) { \
+        BinnedSum sum; \
         sum.clear(); \
         for (i64 i = block_index() * BLOCK + thread_index(); i < n; i += block_count() * BLOCK) { \
             sum.add(rounded_product(to_f64(x[i]), to_f64(y[i]))); \
         } \
         store_block(sum, sums, NUMBERS * block_index()); \
     }
-FOR_FORMATS(PLACED_DOT)
+FOR_FORMATS(BINNED_DOT)
 
 // The sum of `count` sums, by one block.
-KERNEL(placed_dot_finish, i64 count, In<f64> sums, Out<f64> result) {
-    PlacedSum sum;
+KERNEL(binned_dot_finish, i64 count, In<f64> sums, Out<f64> result) {
+    BinnedSum sum;
     sum.clear();
     for (i64 i = thread_index(); i < count; i += BLOCK) {
-        PlacedSum other;
+        BinnedSum other;
         other.top = static_cast<int>(sums[NUMBERS * i]);
         other.special = sums[NUMBERS * i + 1];
         for (int k = 0; k < PARTS; ++k) {

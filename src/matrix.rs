@@ -37,7 +37,7 @@ pub(crate) use device_stencil::{DeviceStencilMatrix, StencilLayout};
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
 pub(crate) use distributed::DistributedRows;
 pub use distributed::GivenRows;
-pub(crate) use functions::GivenFunctions;
+pub(crate) use functions::UnknownFunctions;
 pub(crate) use import::Import;
 pub use operator::MatrixBackend;
 pub(crate) use permuted::{Permutation, Reordered};
@@ -126,7 +126,7 @@ pub struct Matrix {
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
     /// The same on the GPU of the matrix, copied at first use.
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
-    functions: RwLock<Option<Arc<GivenFunctions>>>,
+    functions: RwLock<Option<Arc<UnknownFunctions>>>,
     /// The stencil of a matrix in rows whose unknowns were said to be the cells of a grid.
     stencil: RwLock<Option<Arc<Stencil>>>,
     /// What a check of its values found about its diagonal; nothing before the check. Those of a computed matrix are checked by

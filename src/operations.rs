@@ -149,7 +149,7 @@ impl Matrix {
     }
 
     /// Copies the values on the GPU where the matrix is.
-    pub(crate) fn give_values<T: Scalar>(&self, gpu: &Gpu, to: &mut Slice<T>) -> Result<()> {
+    pub(crate) fn export_values<T: Scalar>(&self, gpu: &Gpu, to: &mut Slice<T>) -> Result<()> {
         with_precision!(self.precision(), I => gpu.copy(&self.device::<I>(gpu)?.values, to));
         gpu.status()
     }

@@ -8,9 +8,9 @@ pub(crate) mod defaults;
 mod estimate;
 mod fsai;
 mod jacobi;
+mod on_backend;
 mod one_level;
 pub(crate) mod over_ranks;
-mod placed;
 
 use crate::amg::hierarchy::{Builder, Renewal, check_square};
 #[cfg(feature = "unit-tests")]
@@ -19,7 +19,7 @@ use crate::comm::Distribution;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::matrix::{GivenFunctions, Matrix};
+use crate::matrix::{Matrix, UnknownFunctions};
 use crate::report::Report;
 use crate::sparse::NearNullSpace;
 pub use amg::Amg;
@@ -27,8 +27,8 @@ use build::build;
 use defaults::Effective;
 pub(crate) use estimate::{Held, Work};
 pub use fsai::Fsai;
+use on_backend::{Levels, OnBackend};
 use over_ranks::Whole;
-use placed::{Levels, Placed};
 use std::sync::Arc;
 
 pub use crate::amg::hierarchy::LevelMatrices;
@@ -91,8 +91,8 @@ pub struct Inverse {
     config: Config,
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
-    functions: Option<Arc<GivenFunctions>>,
-    built: Placed,
+    functions: Option<Arc<UnknownFunctions>>,
+    built: OnBackend,
     /// Which components the matrix has led to, and why.
     choice: String,
     /// Promotions to wider formats since set-up, with their reasons.
@@ -120,7 +120,7 @@ pub struct Inverse {
 
 /// What an update has computed.
 pub(crate) struct Updated {
-    built: Placed,
+    built: OnBackend,
     changes: u64,
     units: i32,
     over: Option<(Arc<Distribution>, bool)>,
@@ -409,7 +409,7 @@ impl Inverse {
         Report {
             levels,
             setup: self.built.phases.clone(),
-            setup_place: self.built.place.clone(),
+            setup_place: self.built.setup_place.clone(),
             setup_choice: self.choice.clone(),
             bytes,
             fsai: self.built.fsai.clone(),

@@ -21,7 +21,7 @@ use crate::components::{self, CoarseningInfo, Components, SetupFor, SmootherComp
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status, fail};
-use crate::matrix::{GivenFunctions, Import, Matrix};
+use crate::matrix::{Import, Matrix, UnknownFunctions};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
@@ -56,7 +56,7 @@ pub(crate) struct Built<B: Backend> {
     pub data: Arc<dyn SetupData>,
     pub renewal: Renewal,
     pub phases: Phases,
-    pub place: String,
+    pub setup_place: String,
 }
 
 /// Refuses a matrix that is not square; `what` needs one.
@@ -76,7 +76,7 @@ pub(crate) struct Builder<'a> {
     /// The near-null space when set-up began. An update uses the same.
     pub near_null_space: Option<Arc<NearNullSpace>>,
     /// The functions of unknowns that were given when set-up began.
-    pub functions: Option<Arc<GivenFunctions>>,
+    pub functions: Option<Arc<UnknownFunctions>>,
     /// The formats, if they are not to be chosen again.
     pub plan: Option<Plan>,
 }
@@ -99,7 +99,7 @@ impl Builder<'_> {
         setup.run(self.matrix.entries(), || {
             let mut built = with_precision!(self.precision(), T => self.build_in::<S, B, T>(setup, to, symbolic))?;
             if let Some(reason) = reason {
-                built.place += &format!(": {reason}");
+                built.setup_place += &format!(": {reason}");
             }
             Ok(built)
         })
@@ -227,9 +227,9 @@ impl Builder<'_> {
         let top = Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases);
         // Deferred checks are older than the error of `top`, so they are evaluated first.
         levels.evaluate_checks()?;
-        let (top, place, renewal) = (top?, S::place(setup.waits() - waits), levels.renewal());
+        let (top, setup_place, renewal) = (top?, S::setup_place(setup.waits() - waits), levels.renewal());
         let data = Arc::new(HierarchySymbolic(levels.into_symbolic()));
-        Ok(Built { top, plan, data, renewal, phases, place })
+        Ok(Built { top, plan, data, renewal, phases, setup_place })
     }
 
     /// Drops symbolic data that take much memory and only save time; none when there are none.

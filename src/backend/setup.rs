@@ -301,7 +301,7 @@ pub(crate) trait Setup: Backend {
         0
     }
     /// Where set-up ran, for the report, when the host has waited so many times.
-    fn place(waits: usize) -> String;
+    fn setup_place(waits: usize) -> String;
     /// No checks yet.
     fn checks(&self) -> Self::Checks;
     /// Evaluates checks up to the first that fails. May wait for the device.
@@ -333,7 +333,7 @@ pub(crate) trait Setup: Backend {
     /// [`MAX_FUNCTIONS`].
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
     /// The functions of unknowns, one for each, below [`MAX_FUNCTIONS`].
-    fn given_functions(&self, of: &[u8]) -> Result<Self::Functions>;
+    fn functions_per_unknown(&self, of: &[u8]) -> Result<Self::Functions>;
     /// The functions of the coarse unknowns of a splitting.
     fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
     /// The couplings of a scalar matrix within functions.

@@ -113,13 +113,13 @@ pub(super) unsafe fn slice_mut<'a, T>(pointer: *mut c_void, len: usize, argument
 /// # Safety
 /// As for [`slice`] and [`slice_mut`].
 pub(super) unsafe fn vectors<'a, T>(b: *const c_void, x: *mut c_void, len: usize) -> Result<(&'a [T], &'a mut [T])> {
-    apart::<T>(b, x, len)?;
-    // SAFETY: by this function's contract; that they are apart was just checked.
+    check_disjoint::<T>(b, x, len)?;
+    // SAFETY: by this function's contract; that they do not overlap was just checked.
     unsafe { Ok((slice(b, len, "b")?, slice_mut(x, len, "x")?)) }
 }
 
-/// Checks the vectors of a solve or an application, wherever they are.
-fn apart<T>(b: *const c_void, x: *const c_void, len: usize) -> Result<()> {
+/// Checks the addresses of the vectors of a solve or an application, and that they do not overlap, in either memory.
+fn check_disjoint<T>(b: *const c_void, x: *const c_void, len: usize) -> Result<()> {
     let (b, x) = (checked::<T>(b, len, "b")?, checked::<T>(x, len, "x")?);
     if b.addr().abs_diff(x.addr()) < len * size_of::<T>() {
         return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
@@ -150,7 +150,7 @@ pub(super) unsafe fn device_vectors<'a, T>(
             );
         }
     }
-    apart::<T>(b, x, len)?;
+    check_disjoint::<T>(b, x, len)?;
     // SAFETY: by this function's contract.
     unsafe { Ok(Some((Slice::borrowed(b.addr() as u64, len), Slice::borrowed_mut(x.addr() as u64, len)))) }
 }

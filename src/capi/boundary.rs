@@ -264,10 +264,10 @@ pub(super) unsafe fn written_out(
     if buf.is_null() && len > 0 {
         return fail!(NullArgument, "buf is null though len is {len}; a null buf is accepted with len 0");
     }
-    let mut out = TextOut { buf, room: len.saturating_sub(1), end: 0, length: 0, has_ended: false };
+    let mut out = TextOut { buf, capacity: len.saturating_sub(1), end: 0, length: 0, has_ended: false };
     write(&mut out).map_err(|_| Error::new(Status::Internal, "a text could not be written"))?;
     if len > 0 {
-        // SAFETY: `end` is at most `room`, which is less than `len`.
+        // SAFETY: `end` is at most `capacity`, which is less than `len`.
         unsafe { buf.add(out.end).write(0) };
     }
     // SAFETY: by this function's contract.
@@ -275,13 +275,13 @@ pub(super) unsafe fn written_out(
     Ok(())
 }
 
-/// A caller's buffer, of which `room` bytes take text.
+/// A caller's buffer, of which `capacity` bytes take text.
 struct TextOut {
     buf: *mut c_char,
-    room: usize,
+    capacity: usize,
     /// Bytes that are written.
     end: usize,
-    /// Bytes of the text, with those that have no room.
+    /// Bytes of the text, with those that do not fit.
     length: usize,
     /// A text with a NUL inside ends there for C.
     has_ended: bool,
@@ -295,12 +295,12 @@ impl Write for TextOut {
         }
         self.has_ended = until_nul.len() < text.len();
         if self.end == self.length {
-            let mut fits = until_nul.len().min(self.room - self.end);
+            let mut fits = until_nul.len().min(self.capacity - self.end);
             while !until_nul.is_char_boundary(fits) {
                 fits -= 1;
             }
             if fits > 0 {
-                // SAFETY: these bytes end within `room`, which is less than the length of the buffer.
+                // SAFETY: these bytes end within `capacity`, which is less than the length of the buffer.
                 unsafe { std::ptr::copy_nonoverlapping(until_nul.as_ptr().cast(), self.buf.add(self.end), fits) };
             }
             self.end += fits;

@@ -1,7 +1,7 @@
 //! Calls come after what the caller has begun on the default stream, and leave nothing behind that reads the caller's arrays: the simulation
 //! holds back the caller's writes until something waits for them, and the library's work until the host waits for it.
 
-use super::device_matrix_tests::{There, tridiagonal};
+use super::device_matrix_tests::{DeviceCsrArrays, tridiagonal};
 use super::testing::*;
 use super::*;
 use crate::error::Status;
@@ -15,7 +15,7 @@ const N: usize = 60;
 struct Lent {
     // In the order in which they may end.
     matrix: *mut terrace_matrix,
-    on_device: There,
+    on_device: DeviceCsrArrays,
     gpu: Gpu,
     context: TestContext,
 }
@@ -25,7 +25,7 @@ impl Lent {
         let context = TestContext::on(c"sim");
         let gpu = context.gpu();
         let (offsets, columns, values) = tridiagonal(N, 1.0);
-        let on_device = There::new(&gpu, 1, 0, &offsets, &columns, &values);
+        let on_device = DeviceCsrArrays::new(&gpu, 1, 0, &offsets, &columns, &values);
         let matrix = on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
         Lent { matrix, on_device, gpu, context }
     }
@@ -199,7 +199,7 @@ fn values_are_checked_after_the_wait() {
     assert_eq!(refused, Status::MatrixValues.code());
 
     let (offsets, columns, values) = tridiagonal(N, 1.0);
-    let on_device = There::new(&lent.gpu, 1, 0, &offsets, &columns, &values);
+    let on_device = DeviceCsrArrays::new(&lent.gpu, 1, 0, &offsets, &columns, &values);
     lent.gpu.write_on_default_stream(bad, &on_device.values);
     let refused = on_device.create(&lent.context, TERRACE_COPY | TERRACE_SORTED);
     assert_eq!(refused.err(), Some(Status::MatrixValues.code()));

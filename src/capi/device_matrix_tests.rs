@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// Arrays of a matrix in device memory, with 64-bit offsets and 32-bit columns.
-pub(super) struct There {
+pub(super) struct DeviceCsrArrays {
     rows: i64,
     block: i32,
     base: i32,
@@ -19,11 +19,11 @@ pub(super) struct There {
     pub values: Buffer<f64>,
 }
 
-impl There {
-    pub fn new(gpu: &Gpu, block: i32, base: i32, offsets: &[i64], columns: &[i32], values: &[f64]) -> There {
+impl DeviceCsrArrays {
+    pub fn new(gpu: &Gpu, block: i32, base: i32, offsets: &[i64], columns: &[i32], values: &[f64]) -> DeviceCsrArrays {
         let rows = offsets.len() as i64 - 1;
         let (offsets, columns) = (gpu.upload(offsets).unwrap(), gpu.upload(columns).unwrap());
-        There { rows, block, base, offsets, columns, values: gpu.upload(values).unwrap() }
+        DeviceCsrArrays { rows, block, base, offsets, columns, values: gpu.upload(values).unwrap() }
     }
 
     pub fn create(
@@ -75,7 +75,7 @@ fn scalars_and_blocks_are_taken_from_device_memory_copied_and_borrowed() {
     let gpu = context.gpu();
     for (block, base, values) in [(1, 0, vec![4.0, 1.0, 5.0]), (2, 1, (1..=12).map(f64::from).collect())] {
         let offsets = [0, 2, 3].map(|o| o + i64::from(base));
-        let on_device = There::new(&gpu, block, base, &offsets, &[0, 1, 1].map(|c| c + base), &values);
+        let on_device = DeviceCsrArrays::new(&gpu, block, base, &offsets, &[0, 1, 1].map(|c| c + base), &values);
         for flags in [TERRACE_COPY, TERRACE_BORROW] {
             let made = on_device.create(&context, flags | TERRACE_SORTED).unwrap();
             let matrix = inner(made);
@@ -91,7 +91,7 @@ fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
     let context = TestContext::on(c"sim:1");
     let gpu = context.gpu();
     let refused = |offsets: &[i64], columns: &[i32], values: &[f64], status: Status, text: &str| {
-        let on_device = There::new(&gpu, 1, 0, offsets, columns, values);
+        let on_device = DeviceCsrArrays::new(&gpu, 1, 0, offsets, columns, values);
         assert_eq!(on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).err(), Some(status.code()));
         assert!(context.last_error().contains(text), "{} should contain {text}", context.last_error());
     };
@@ -102,12 +102,12 @@ fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
     refused(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], structure, "do not ascend");
     refused(&[0, 1, 2], &[0, 1], &[1.0, f64::NAN], Status::MatrixValues, "row 1, column 1 holds NaN");
     // A diagonal is what AMG needs.
-    let zero = There::new(&gpu, 1, 0, &[0, 1, 2], &[0, 1], &[0.0, 1.0]);
+    let zero = DeviceCsrArrays::new(&gpu, 1, 0, &[0, 1, 2], &[0, 1], &[0.0, 1.0]);
     let (made, mut amg) = (zero.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap(), null_mut());
     assert_eq!(abi!(terrace_amg_setup(context.0, made, null(), &mut amg)), Status::MatrixValues.code());
     assert!(context.last_error().contains("row 0 has a zero diagonal"), "{}", context.last_error());
     assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
-    let on_device = There::new(&gpu, 1, 0, &[0, 1], &[0], &[1.0]);
+    let on_device = DeviceCsrArrays::new(&gpu, 1, 0, &[0, 1], &[0], &[1.0]);
     let (o, c, v) = (pointer(&on_device.offsets), pointer(&on_device.columns), pointer(&on_device.values));
     let mut made = null_mut();
     let (i64s, i32s, f64s) = (TERRACE_I64, TERRACE_I32, TERRACE_F64);
@@ -123,7 +123,7 @@ fn values_that_change_in_device_memory_are_taken_over_by_an_update() {
     let context = TestContext::on(c"sim");
     let gpu = context.gpu();
     let (offsets, columns, values) = tridiagonal(N, 1.0);
-    let mut on_device = There::new(&gpu, 1, 0, &offsets, &columns, &values);
+    let mut on_device = DeviceCsrArrays::new(&gpu, 1, 0, &offsets, &columns, &values);
     let made = on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
     let mut solver = null_mut();
     assert_eq!(abi!(terrace_solver_create(context.0, null(), &mut solver)), 0);

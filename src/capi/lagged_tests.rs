@@ -1,7 +1,7 @@
 //! Solves after a change of values without an update: the system of the matrix as it is now, with the preconditioner of the last
 //! set-up or update.
 
-use super::device_matrix_tests::{There, tridiagonal};
+use super::device_matrix_tests::{DeviceCsrArrays, tridiagonal};
 use super::testing::*;
 use super::*;
 use std::ffi::{CStr, c_void};
@@ -12,7 +12,7 @@ const N: usize = 300;
 /// Where the arrays of a matrix are.
 enum Arrays {
     Host(Vec<f64>),
-    Device(There),
+    Device(DeviceCsrArrays),
 }
 
 struct Case {
@@ -33,9 +33,9 @@ impl Case {
         let values = in_blocks(&values, block);
         let pattern = (offsets.iter().map(|o| *o as i32).collect::<Vec<i32>>(), columns.clone());
         let (arrays, matrix) = if on_device {
-            let there = There::new(&context.gpu(), block as i32, 0, &offsets, &columns, &values);
-            let matrix = there.create(&context, flags).unwrap();
-            (Arrays::Device(there), matrix)
+            let on_device = DeviceCsrArrays::new(&context.gpu(), block as i32, 0, &offsets, &columns, &values);
+            let matrix = on_device.create(&context, flags).unwrap();
+            (Arrays::Device(on_device), matrix)
         } else {
             let matrix = csr(&context, &pattern.0, &pattern.1, &values, 0, flags).unwrap();
             (Arrays::Host(values), matrix)
@@ -56,8 +56,8 @@ impl Case {
         let borrowed = self.flags & TERRACE_BORROW != 0;
         let values: *const c_void = match &mut self.arrays {
             Arrays::Host(values) if borrowed => return values.copy_from_slice(new),
-            Arrays::Device(there) if borrowed => {
-                return self.context.gpu().write(new, &mut there.values).unwrap();
+            Arrays::Device(on_device) if borrowed => {
+                return self.context.gpu().write(new, &mut on_device.values).unwrap();
             }
             _ => new.as_ptr().cast(),
         };

@@ -342,7 +342,7 @@ impl To<'_> {
         {
             // SAFETY: by this function's contract.
             let to = unsafe { Slice::<T>::borrowed_mut(pointer.addr() as u64, len) };
-            return self.matrix.give_values(gpu, to);
+            return self.matrix.export_values(gpu, to);
         }
         let shared = self.matrix.shared::<T>()?;
         let values = shared.values.as_slice();

@@ -1,8 +1,8 @@
 //! Sums that do not depend on the order of their terms, after Demmel and Nguyen ("Parallel reproducible summation", 2015).
 //!
-//! Numbers are cut at fixed places, multiples of 2^20, into parts of 20 bits. Parts of the same place are added without
-//! rounding, so that any order gives the same sum. Of each sum the four highest places are kept: an error of at most
-//! 2^-60 of the largest term for each term, less than that of an ordinary sum.
+//! Numbers are cut at multiples of 2^20 into parts of 20 bits. Bin k holds the parts of unit 2^(20 k). Parts of one bin are
+//! added without rounding, so that any order gives the same sum. Of each sum the four highest bins are kept: an error of at
+//! most 2^-60 of the largest term for each term, less than that of an ordinary sum.
 
 /// Bits of a part.
 const WIDTH: i32 = 20;
@@ -10,10 +10,10 @@ const WIDTH: i32 = 20;
 /// Parts of a number.
 const PARTS: usize = 4;
 
-/// The lowest place of the highest part: below it are three more, whose units are still normal numbers.
+/// The lowest bin of the highest part: below it are three more, whose units are still normal numbers.
 const LOWEST: i32 = -47;
 
-/// The highest place: numbers of 2^979 and more count as infinite.
+/// The highest bin: numbers of 2^979 and more count as infinite.
 const HIGHEST: i32 = 48;
 
 /// Terms that are cut together.
@@ -25,9 +25,9 @@ const LANES: usize = 8;
 /// A sum of at most 2^33 terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReproducibleSum {
-    /// Place of the first part; the lowest of all where there is none.
+    /// Bin of the first part; the lowest of all where there is none.
     top: i32,
-    /// Sums of the parts, each a multiple of the unit of its place.
+    /// Sums of the parts, each a multiple of the unit of its bin.
     parts: [f64; PARTS],
     /// 0, infinity where a term was too large, or NaN where one was NaN.
     special: f64,
@@ -39,13 +39,13 @@ impl Default for ReproducibleSum {
     }
 }
 
-/// The unit of a place.
-fn unit(place: i32) -> f64 {
-    2.0_f64.powi(WIDTH * place)
+/// The unit of a bin.
+fn unit(bin: i32) -> f64 {
+    2.0_f64.powi(WIDTH * bin)
 }
 
-/// The place of the first part of a number other than zero: the lowest whose next unit is more than twice as large.
-fn place(size: f64) -> i32 {
+/// The bin of the first part of a number other than zero: the lowest whose next unit is more than twice as large.
+fn bin(size: f64) -> i32 {
     // The number is below 2^exponent.
     let exponent = (size.to_bits() >> 52) as i32 - 1022;
     ((exponent + 1 + WIDTH - 1).div_euclid(WIDTH) - 1).max(LOWEST)
@@ -83,7 +83,7 @@ impl ReproducibleSum {
         self.special = worse(self.special, other.special);
     }
 
-    /// Makes a higher place the first; the lowest parts are dropped.
+    /// Makes a higher bin the first; the lowest parts are dropped.
     fn raise(&mut self, top: i32) {
         let by = (top - self.top) as usize;
         self.parts = std::array::from_fn(|k| if k >= by { self.parts[k - by] } else { 0.0 });
@@ -114,7 +114,7 @@ impl ReproducibleSum {
             return;
         }
         let size = f64::from_bits(largest);
-        let top = if size.is_finite() { place(size) } else { HIGHEST + 1 };
+        let top = if size.is_finite() { bin(size) } else { HIGHEST + 1 };
         if top > HIGHEST {
             self.special = worse(self.special, if size.is_nan() { f64::NAN } else { f64::INFINITY });
             return;
@@ -123,7 +123,7 @@ impl ReproducibleSum {
             self.raise(top);
         }
         for (k, part) in self.parts.iter_mut().enumerate() {
-            // Beside this number there is no room for bits below the unit.
+            // Adding this number rounds away the bits below the unit.
             let shift = 1.5 * 2.0_f64.powi(52) * unit(self.top - k as i32);
             let mut lanes = [0.0; LANES];
             for chunk in numbers.chunks_mut(LANES) {

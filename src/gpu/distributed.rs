@@ -36,9 +36,9 @@ impl Gpu {
     /// The same as one of several ranks.
     pub(crate) fn over(&self, over: &Arc<Distribution>) -> Result<Gpu> {
         let alone = self.alone();
-        let of = |p: Precision| alone.kernel(&format!("placed_dot_{}", p.name()));
+        let of = |p: Precision| alone.kernel(&format!("binned_dot_{}", p.name()));
         let dot = [of(Precision::F64)?, of(Precision::F32)?, of(Precision::F16)?, of(Precision::BF16)?];
-        let dot_finish = alone.kernel("placed_dot_finish")?;
+        let dot_finish = alone.kernel("binned_dot_finish")?;
         let sums = alone.zeroed((BLOCKS + 1) * ReproducibleSum::NUMBERS)?;
         let ranks = OverRanks { over: Arc::clone(over), dot, dot_finish, sums };
         Ok(Gpu { over: Some(Arc::new(ranks)), ..alone })

@@ -25,7 +25,7 @@ impl Functions {
     }
 
     /// With any numbering: that of each unknown.
-    pub fn given(of: &[u8]) -> Result<Functions> {
+    pub fn per_unknown(of: &[u8]) -> Result<Functions> {
         Ok(Functions { of: try_copy(of)? })
     }
 

@@ -92,7 +92,7 @@ impl Setup for Host {
         rows.bytes()
     }
 
-    fn place(_: usize) -> String {
+    fn setup_place(_: usize) -> String {
         "host".to_string()
     }
 
@@ -141,8 +141,8 @@ impl Setup for Host {
         Functions::interleaved(unknowns, count)
     }
 
-    fn given_functions(&self, of: &[u8]) -> Result<Functions> {
-        Functions::given(of)
+    fn functions_per_unknown(&self, of: &[u8]) -> Result<Functions> {
+        Functions::per_unknown(of)
     }
 
     fn coarse_functions(&self, functions: &Functions, coarse: &Vec<bool>) -> Result<Functions> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// How many functions there are, and the one of each scalar row.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct GivenFunctions {
+pub(crate) struct UnknownFunctions {
     pub count: usize,
     pub of: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl Matrix {
         }
         let mut of = try_capacity(functions.len())?;
         of.extend(functions.iter().map(|function| *function as u8));
-        *lock(self.functions.write()) = Some(Arc::new(GivenFunctions { count, of }));
+        *lock(self.functions.write()) = Some(Arc::new(UnknownFunctions { count, of }));
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl Matrix {
     }
 
     /// The functions that were given, if any.
-    pub(crate) fn functions(&self) -> Option<Arc<GivenFunctions>> {
+    pub(crate) fn functions(&self) -> Option<Arc<UnknownFunctions>> {
         lock(self.functions.read()).clone()
     }
 }

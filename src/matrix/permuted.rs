@@ -9,7 +9,7 @@ use crate::gpu::setup::DeviceCsr;
 use crate::gpu::setup::reorder::{DeviceNodes, DevicePermutation};
 use crate::gpu::{self, Gpu};
 use crate::host::reorder::{self, Nodes, Permutation as HostPermutation};
-use crate::matrix::GivenFunctions;
+use crate::matrix::UnknownFunctions;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{NearNullSpace, Structure};
 use crate::sync::lock;
@@ -198,7 +198,7 @@ impl Matrix {
                 for (new, old) in of.chunks_exact_mut(width).zip(order) {
                     new.copy_from_slice(&functions.of[*old as usize * width..][..width]);
                 }
-                *lock(self.functions.write()) = Some(Arc::new(GivenFunctions { count: functions.count, of }));
+                *lock(self.functions.write()) = Some(Arc::new(UnknownFunctions { count: functions.count, of }));
             }
             Ok(())
         })

@@ -1,6 +1,6 @@
 //! Application of an approximate inverse to vectors of the host, of a device, and to multivectors.
 
-use super::placed::{Levels, OnGpu, Placed, host_cycle};
+use super::on_backend::{Levels, OnBackend, OnGpu, host_cycle};
 use super::{Inverse, Method};
 use crate::backend::{Backend, NarrowPreconditioner, Operator, Preconditioner};
 use crate::config::LevelPart;
@@ -45,7 +45,7 @@ impl Inverse {
 
     /// As [`Preconditioner::prepare_multivectors`].
     fn prepare_for_multivectors<T: Scalar>(&mut self, k: usize) -> Result<bool> {
-        let Placed { levels, multivectors, .. } = &mut self.built;
+        let OnBackend { levels, multivectors, .. } = &mut self.built;
         if let Some((_, made)) = multivectors.as_ref().filter(|(vectors, _)| *vectors == k) {
             return Ok(made.is_some());
         }

@@ -1,6 +1,6 @@
 //! Set-up of an approximate inverse where the options say.
 
-use super::placed::{Levels, OnGpu, Placed};
+use super::on_backend::{Levels, OnBackend, OnGpu};
 use super::{Method, fsai, jacobi};
 use crate::amg::hierarchy::{Builder, Built, SetupData, SetupOn};
 use crate::backend::Backend;
@@ -20,10 +20,10 @@ pub(super) fn build(
     builder: &Builder<'_>,
     data: Option<&dyn SetupData>,
     over: Option<(&Arc<Distribution>, bool)>,
-) -> Result<Placed> {
+) -> Result<OnBackend> {
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
-    let mut placed = match context.gpu() {
+    let mut result = match context.gpu() {
         Some(gpu) if gpu::IS_BUILT && over.is_some() => {
             let Some((over, is_divided)) = over else { unreachable!("it was there") };
             if builder.config.text("amg.setup") == "device" {
@@ -33,18 +33,18 @@ pub(super) fn build(
             let to = gpu.over(over)?;
             let reason = Some("ranks set up there".to_string());
             let (built, fsai) = build_on(method, builder, &host, &to, data, reason)?;
-            let Built { top, plan, data, renewal, phases, place } = built;
+            let Built { top, plan, data, renewal, phases, setup_place } = built;
             let levels = Levels::Gpu(OnGpu::new(&to, top));
-            Placed { levels, multivectors: None, plan, data, renewal, phases, place, fsai }
+            OnBackend { levels, multivectors: None, plan, data, renewal, phases, setup_place, fsai }
         }
         Some(gpu) if gpu::IS_BUILT => {
             let (built, fsai) = match objection(method, builder)? {
                 None => build_on(method, builder, gpu, gpu, data, None)?,
                 Some(reason) => build_on(method, builder, &host, gpu, data, Some(reason))?,
             };
-            let Built { top, plan, data, renewal, phases, place } = built;
+            let Built { top, plan, data, renewal, phases, setup_place } = built;
             let levels = Levels::Gpu(OnGpu::new(gpu, top));
-            Placed { levels, multivectors: None, plan, data, renewal, phases, place, fsai }
+            OnBackend { levels, multivectors: None, plan, data, renewal, phases, setup_place, fsai }
         }
         _ => {
             if builder.config.text("amg.setup") == "device" {
@@ -56,12 +56,12 @@ pub(super) fn build(
                 _ => host,
             };
             let (built, fsai) = build_on(method, builder, &host, &to, data, None)?;
-            let Built { top, plan, data, renewal, phases, place } = built;
-            Placed { levels: Levels::Host(top), multivectors: None, plan, data, renewal, phases, place, fsai }
+            let Built { top, plan, data, renewal, phases, setup_place } = built;
+            OnBackend { levels: Levels::Host(top), multivectors: None, plan, data, renewal, phases, setup_place, fsai }
         }
     };
-    placed.phases.add("total", start.elapsed().as_secs_f64());
-    Ok(placed)
+    result.phases.add("total", start.elapsed().as_secs_f64());
+    Ok(result)
 }
 
 /// The same on a set-up backend for a solve backend; `reason` tells why, if there was another choice.
@@ -81,9 +81,9 @@ fn build_on<S: SetupOn<B> + FsaiFactor, B: Backend>(
         Method::Fsai => fsai::build(builder, setup, to, data).map(|(built, fsai)| (built, Some(fsai))),
         _ => jacobi::build(builder, setup, to).map(|built| (built, None)),
     })?;
-    built.place = S::place(setup.waits() - waits);
+    built.setup_place = S::setup_place(setup.waits() - waits);
     if let Some(reason) = reason {
-        built.place += &format!(": {reason}");
+        built.setup_place += &format!(": {reason}");
     }
     Ok((built, fsai))
 }

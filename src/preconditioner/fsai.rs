@@ -162,7 +162,7 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
     let (pattern, formats) = (g.pattern(), Mutex::new(storing.formats));
     drop(computed);
     let data = Arc::new(FsaiData::<S> { pattern, formats });
-    Ok((Built { top, plan, data, renewal: Renewal::default(), phases, place: String::new() }, fsai))
+    Ok((Built { top, plan, data, renewal: Renewal::default(), phases, setup_place: String::new() }, fsai))
 }
 
 /// What set-up computes.

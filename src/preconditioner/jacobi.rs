@@ -77,7 +77,7 @@ fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(builder: &Builder<'_>, setup: 
     let a = setup.import::<T>(builder.matrix, builder.matrix.is_stencil())?;
     let top = one_level::promoted(&mut plan, |plan| store(builder, setup, to, &a, plan))?;
     let (data, phases) = (Arc::new(NoData), Phases::default());
-    Ok(Built { top, plan, data, renewal: Renewal::default(), phases, place: String::new() })
+    Ok(Built { top, plan, data, renewal: Renewal::default(), phases, setup_place: String::new() })
 }
 
 fn store<S: SetupOn<B>, B: Backend, T: Scalar>(

@@ -53,15 +53,15 @@ macro_rules! kinds {
 
 kinds!(Config "configuration", Resources "resources object", Matrix "matrix", Vector "vector", Solver "solver", Distribution "distribution");
 
-/// A place in the table. Its generation is part of the handle, so that a handle is not taken for a later one in the same place.
-struct Place {
+/// A slot of the table. Its generation is part of the handle, so that a handle is not taken for a later one of the same slot.
+struct Slot {
     generation: u32,
     entry: Option<Entry>,
 }
 
-static TABLE: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+static TABLE: Mutex<Vec<Slot>> = Mutex::new(Vec::new());
 
-fn table() -> MutexGuard<'static, Vec<Place>> {
+fn table() -> MutexGuard<'static, Vec<Slot>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,30 +69,30 @@ fn table() -> MutexGuard<'static, Vec<Place>> {
 pub fn insert<T: Kind>(object: T) -> *mut c_void {
     let entry = Some(Arc::new(object).put());
     let mut table = table();
-    let index = table.iter().position(|place| place.entry.is_none()).unwrap_or(table.len());
+    let index = table.iter().position(|slot| slot.entry.is_none()).unwrap_or(table.len());
     if index == table.len() {
-        table.push(Place { generation: 0, entry: None });
+        table.push(Slot { generation: 0, entry: None });
     }
-    let place = &mut table[index];
-    place.generation = place.generation.wrapping_add(1);
-    place.entry = entry;
+    let slot = &mut table[index];
+    slot.generation = slot.generation.wrapping_add(1);
+    slot.entry = entry;
     // Aligned like a pointer, never null.
-    without_provenance_mut((place.generation as usize) << 32 | (index + 1) << 4)
+    without_provenance_mut((slot.generation as usize) << 32 | (index + 1) << 4)
 }
 
-fn place_of(handle: *const c_void) -> Option<(usize, u32)> {
+fn slot_of(handle: *const c_void) -> Option<(usize, u32)> {
     let value = handle.addr();
     let index = (value & 0xffff_ffff) >> 4;
     (value & 0xf == 0 && index > 0).then(|| (index - 1, (value >> 32) as u32))
 }
 
-fn find<T: Kind>(table: &[Place], handle: *const c_void, argument: &str) -> Result<(usize, Arc<T>)> {
+fn find<T: Kind>(table: &[Slot], handle: *const c_void, argument: &str) -> Result<(usize, Arc<T>)> {
     if handle.is_null() {
         return fail!(BadParameters, "{argument} is NULL");
     }
-    let known = place_of(handle).and_then(|(index, generation)| {
-        let place = table.get(index).filter(|place| place.generation == generation)?;
-        Some((index, T::get(place.entry.as_ref()?)?))
+    let known = slot_of(handle).and_then(|(index, generation)| {
+        let slot = table.get(index).filter(|slot| slot.generation == generation)?;
+        Some((index, T::get(slot.entry.as_ref()?)?))
     });
     match known {
         Some(found) => Ok(found),

@@ -107,7 +107,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         };
         let functions = match (builder.function_count()?, &builder.functions) {
             (1, _) => None,
-            (_, Some(given)) => Some(Arc::new(setup.given_functions(&given.of)?)),
+            (_, Some(given)) => Some(Arc::new(setup.functions_per_unknown(&given.of)?)),
             (count, None) => Some(Arc::new(setup.interleaved_functions(a.rows(), count)?)),
         };
         Ok(Computing {

@@ -204,7 +204,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         S: SetupOn<B>,
     {
         let hint = self.matrix_hint::<B, N>(storing);
-        match self.placed_matrix::<B, N>(storing)? {
+        match self.matrix_shared_with_smoother::<B, N>(storing)? {
             StoredMatrix::Computed(a) => self.unscaled(storing, a, hint),
             StoredMatrix::Converted(a) => {
                 storing.setup.operator(storing.to, a, hint, &mut lock(self.formats.lock()).matrix)
@@ -213,7 +213,10 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     }
 
     /// Its matrix with values stored as `N`, kept for the smoother where that reads the same.
-    fn placed_matrix<B: Backend, N: Number>(&self, storing: &Storing<'_, S, B>) -> Result<StoredMatrix<S, T, N>>
+    fn matrix_shared_with_smoother<B: Backend, N: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+    ) -> Result<StoredMatrix<S, T, N>>
     where
         S: SetupOn<B>,
     {

@@ -131,10 +131,9 @@ fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColourin
     let counts = gpu.zeroed::<i32>(count * pieces)?;
     gpu.launch(gpu.kernel("colour_count")?, n, &[&size, &pieces_, &colours.view(), &counts.view()])?;
     let starts = gpu.offsets_alone(&counts)?;
-    let placed = gpu.zeroed::<i32>(count * pieces)?;
-    let arguments: [&dyn Argument; 6] =
-        [&size, &pieces_, &colours.view(), &starts.view(), &placed.view(), &rows.view()];
-    gpu.launch_blocks(gpu.kernel("colour_place")?, pieces, &arguments)?;
+    let done = gpu.zeroed::<i32>(count * pieces)?;
+    let arguments: [&dyn Argument; 6] = [&size, &pieces_, &colours.view(), &starts.view(), &done.view(), &rows.view()];
+    gpu.launch_blocks(gpu.kernel("colour_order")?, pieces, &arguments)?;
     let of_colours = gpu.allocate::<i64>(count + 1)?;
     let arguments: [&dyn Argument; 4] = [&(count as i64), &pieces_, &starts.view(), &of_colours.view()];
     gpu.launch(gpu.kernel("colour_starts")?, count + 1, &arguments)?;

@@ -28,8 +28,8 @@ impl DeviceFunctions {
         Ok(DeviceFunctions { of })
     }
 
-    /// As [`crate::host::functions::Functions::given`].
-    pub fn given(gpu: &Gpu, of: &[u8]) -> Result<DeviceFunctions> {
+    /// As [`crate::host::functions::Functions::per_unknown`].
+    pub fn per_unknown(gpu: &Gpu, of: &[u8]) -> Result<DeviceFunctions> {
         Ok(DeviceFunctions { of: gpu.upload(of)? })
     }
 

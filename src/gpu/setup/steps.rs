@@ -96,7 +96,7 @@ impl Setup for Gpu {
         Gpu::waits(self)
     }
 
-    fn place(waits: usize) -> String {
+    fn setup_place(waits: usize) -> String {
         format!("device, which the host waited for {waits} times")
     }
 
@@ -138,8 +138,8 @@ impl Setup for Gpu {
         DeviceFunctions::interleaved(self, unknowns, count)
     }
 
-    fn given_functions(&self, of: &[u8]) -> Result<DeviceFunctions> {
-        DeviceFunctions::given(self, of)
+    fn functions_per_unknown(&self, of: &[u8]) -> Result<DeviceFunctions> {
+        DeviceFunctions::per_unknown(self, of)
     }
 
     fn coarse_functions(&self, functions: &DeviceFunctions, coarse: &Splitting) -> Result<DeviceFunctions> {

@@ -65,16 +65,16 @@ fn code([x, y, z]: Offset) -> usize {
 
 /// The fine cells at 2 I + s along an axis.
 #[derive(Clone, Copy)]
-struct Place {
+struct FineCells {
     /// Steps d of R and offsets o of A with d + o = s, d ascending, and the fine cell of d.
     terms: [Option<(i8, i8, usize)>; 3],
     /// The coarse cells that they interpolate from: the cell, the step of P from there, and the offset of the coarse stencil that leads to it.
     parents: [Option<(usize, i8, i8)>; 2],
 }
 
-impl Place {
+impl FineCells {
     /// For coarse cell `at`, s from -2 to 2.
-    fn all(p: &TransferPattern, coarse: &Stencil, axis: usize, at: usize) -> [Place; 5] {
+    fn all(p: &TransferPattern, coarse: &Stencil, axis: usize, at: usize) -> [FineCells; 5] {
         let (grids, grid) = (&p.grids, &coarse.grid);
         let offset_to = |cell: usize| {
             let leads = |step: &i8| grid.step(axis, at, *step) == Some(cell);
@@ -82,16 +82,16 @@ impl Place {
         };
         std::array::from_fn(|number| {
             let s = number as i8 - 2;
-            let mut place = Place { terms: [None; 3], parents: [None; 2] };
+            let mut cells = FineCells { terms: [None; 3], parents: [None; 2] };
             for d in p.steps_along(axis) {
                 let Some(fine) = grids.fine(axis, at, d).filter(|_| (s - d).abs() <= 1) else { continue };
-                let Some(there) = grids.fine.step(axis, fine, s - d) else { continue };
-                place.terms[(d + 1) as usize] = Some((d, s - d, fine));
-                place.parents = grids
-                    .parents(axis, there, p.low)
+                let Some(to) = grids.fine.step(axis, fine, s - d) else { continue };
+                cells.terms[(d + 1) as usize] = Some((d, s - d, fine));
+                cells.parents = grids
+                    .parents(axis, to, p.low)
                     .map(|parent| parent.map(|(cell, step)| (cell, step, offset_to(cell))));
             }
-            place
+            cells
         })
     }
 }
@@ -105,8 +105,8 @@ struct Line<'a, T> {
     of_coarse: &'a Numbers,
     coarse: &'a Stencil,
     number: usize,
-    y: [Place; 5],
-    z: [Place; 5],
+    y: [FineCells; 5],
+    z: [FineCells; 5],
 }
 
 impl<'a, T: Scalar> Line<'a, T> {
@@ -117,11 +117,12 @@ impl<'a, T: Scalar> Line<'a, T> {
         number: usize,
     ) -> Line<'a, T> {
         let my = coarse.grid.dims[1];
-        let [y, z] = [(1, number % my), (2, number / my)].map(|(axis, at)| Place::all(&p.pattern, coarse, axis, at));
+        let [y, z] =
+            [(1, number % my), (2, number / my)].map(|(axis, at)| FineCells::all(&p.pattern, coarse, axis, at));
         Line { r, a, p, of_a, of_coarse, coarse, number, y, z }
     }
 
-    /// Whether steps along x lead to the same places from all cells but those at the ends, and from these there or out of the grid.
+    /// Whether steps along x lead to the same cells from all cells but those at the ends, and from these there or out of the grid.
     fn is_regular(&self) -> bool {
         let (grids, is_coarsened) = (&self.p.pattern.grids, self.p.pattern.grids.axes[0]);
         !grids.fine.periodic[0] || grids.coarse.dims[0] > 2 && !(is_coarsened && grids.fine.is_odd_ring(0))
@@ -172,7 +173,7 @@ impl<'a, T: Scalar> Line<'a, T> {
 
     /// R A for fine cells at -2 to 2 along x.
     #[inline(always)]
-    fn r_times_a<const X: bool>(&self, x: usize, e: usize, y: &Place, z: &Place) -> [Lanes<T>; 5] {
+    fn r_times_a<const X: bool>(&self, x: usize, e: usize, y: &FineCells, z: &FineCells) -> [Lanes<T>; 5] {
         let p = &*self.p.pattern;
         let ([nx, ny, _], [mx, _, _], b) = (p.grids.fine.dims, p.grids.coarse.dims, p.block);
         let mut sums = [[T::ZERO; LANES]; 5];
@@ -230,18 +231,18 @@ impl<'a, T: Scalar> Line<'a, T> {
         }
     }
 
-    /// One coarse cell, by the places along x, which may lie on the other side of the grid.
+    /// One coarse cell, by the fine cells along x, which may lie on the other side of the grid.
     fn add_cell(&self, x: usize, e: usize, sums: &mut [T]) {
         let p = &*self.p.pattern;
         let ([nx, ny, _], [mx, my, _], b) = (p.grids.fine.dims, p.grids.coarse.dims, p.block);
-        let places = Place::all(p, self.coarse, 0, x);
+        let fine_cells = FineCells::all(p, self.coarse, 0, x);
         for z in &self.z {
             for y in &self.y {
                 let mut of_fine = [T::ZERO; 5];
                 for (dz, oz, fz) in z.terms.into_iter().flatten() {
                     for (dy, oy, fy) in y.terms.into_iter().flatten() {
-                        for (place, sum) in places.iter().zip(&mut of_fine) {
-                            for (d, ox, fx) in place.terms.into_iter().rev().flatten() {
+                        for (cells, sum) in fine_cells.iter().zip(&mut of_fine) {
+                            for (d, ox, fx) in cells.terms.into_iter().rev().flatten() {
                                 let Some(k) = self.of_a[code([ox, oy, oz])] else { continue };
                                 let weight = self.r.array(p.number([d, dy, dz]), e / b)[self.number * mx + x];
                                 *sum += weight * self.a.array(k, e / b, e % b)[fx + nx * (fy + ny * fz)];
@@ -251,8 +252,8 @@ impl<'a, T: Scalar> Line<'a, T> {
                 }
                 for (cz, sz, tz) in z.parents.into_iter().flatten() {
                     for (cy, sy, ty) in y.parents.into_iter().flatten() {
-                        for (place, product) in places.iter().zip(of_fine) {
-                            for (cx, sx, tx) in place.parents.into_iter().flatten() {
+                        for (cells, product) in fine_cells.iter().zip(of_fine) {
+                            for (cx, sx, tx) in cells.parents.into_iter().flatten() {
                                 let Some(number) = self.of_coarse[code([tx, ty, tz])] else { continue };
                                 let weights = self.p.array(p.number([sx, sy, sz]), e % b);
                                 sums[(number * b * b + e) * mx + x] += product * weights[cx + mx * (cy + my * cz)];

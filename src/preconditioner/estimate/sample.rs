@@ -5,7 +5,7 @@ use super::profile::{Histogram, Profile};
 use crate::context::Context;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
-use crate::matrix::{GivenFunctions, Matrix, Values};
+use crate::matrix::{Matrix, UnknownFunctions, Values};
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, NearNullSpace};
 use std::cell::OnceCell;
@@ -19,7 +19,7 @@ pub struct Source<'a, T> {
     context: &'a Context,
     a: CsrView<'a, T>,
     space: Option<Arc<NearNullSpace>>,
-    functions: Option<Arc<GivenFunctions>>,
+    functions: Option<Arc<UnknownFunctions>>,
     /// Block rows of a node.
     group: usize,
     /// Made for the first sample that is not the whole.

@@ -12,7 +12,7 @@ use crate::scalar::{Scalar, SliceMut, SliceRef};
 use std::sync::Arc;
 
 /// The result of set-up. It is on the device of the context.
-pub(super) struct Placed {
+pub(super) struct OnBackend {
     pub levels: Levels,
     /// The levels for multivectors of so many vectors, with the matrices of the others, unless there can be none; not there
     /// until they are needed.
@@ -23,7 +23,7 @@ pub(super) struct Placed {
     pub renewal: Renewal,
     pub phases: Phases,
     /// Where set-up ran, and why.
-    pub place: String,
+    pub setup_place: String,
     /// What is to be told about an FSAI.
     pub fsai: Option<FsaiReport>,
 }
