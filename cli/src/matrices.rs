@@ -27,7 +27,7 @@ pub struct Arguments {
 }
 
 /// How a matrix is solved.
-struct Recipe {
+struct SolveSettings {
     name: &'static str,
     /// Empty for the default options.
     preset: &'static str,
@@ -52,21 +52,21 @@ enum NearNullSpace {
     TranslationsAnd(&'static str),
 }
 
-const fn plain(name: &'static str, preset: &'static str) -> Recipe {
-    Recipe { name, preset, block_size: 1, rhs: Rhs::Given, near_null_space: NearNullSpace::None }
+const fn plain(name: &'static str, preset: &'static str) -> SolveSettings {
+    SolveSettings { name, preset, block_size: 1, rhs: Rhs::Given, near_null_space: NearNullSpace::None }
 }
 
-const fn product(name: &'static str, preset: &'static str) -> Recipe {
-    Recipe { rhs: Rhs::Product, ..plain(name, preset) }
+const fn product(name: &'static str, preset: &'static str) -> SolveSettings {
+    SolveSettings { rhs: Rhs::Product, ..plain(name, preset) }
 }
 
-const fn elastic(name: &'static str, near_null_space: NearNullSpace) -> Recipe {
-    Recipe { block_size: 3, near_null_space, ..plain(name, "elasticity") }
+const fn elastic(name: &'static str, near_null_space: NearNullSpace) -> SolveSettings {
+    SolveSettings { block_size: 3, near_null_space, ..plain(name, "elasticity") }
 }
 
 /// The symmetric positive definite matrices of the collection that the page was made from, and one that is singular. Anything else is solved with the
 /// preset `convection`.
-const SYMMETRIC: &[Recipe] = &[
+const SYMMETRIC: &[SolveSettings] = &[
     plain("hypre_tucker21935", ""),
     plain("spe10_sub_13200", "poisson"),
     plain("wathenSmall_7400", ""),
@@ -145,13 +145,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             Ok(Contents::Sparse(a)) => ((a.rows, a.columns.len()), Ok(a)),
             Err(error) => ((0, 0), Err(error)),
         };
-        let listed = SYMMETRIC.iter().find(|recipe| recipe.name == name);
+        let listed = SYMMETRIC.iter().find(|settings| settings.name == name);
         let other = plain("", "convection");
-        let recipe = listed.unwrap_or(&other);
+        let settings = listed.unwrap_or(&other);
         let mut row = Row {
             rows: size.0,
             nonzeros: size.1,
-            preset: recipe.preset,
+            preset: settings.preset,
             rhs: "",
             symmetric: listed.is_some(),
             outcome: Err(Error::new(Status::Internal, "not solved")),
@@ -159,7 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             default: None,
             name,
         };
-        row.outcome = contents.and_then(|a| solve(&context, a, recipe, arguments, &mut row, progress));
+        row.outcome = contents.and_then(|a| solve(&context, a, settings, arguments, &mut row, progress));
         rows.push(row);
     }
     // Largest first, the symmetric ones before the others.
@@ -204,19 +204,19 @@ fn companion(folder: &Path, name: &str) -> Option<PathBuf> {
 fn solve(
     context: &Context,
     a: Csr<f64>,
-    recipe: &Recipe,
+    settings: &SolveSettings,
     arguments: &Arguments,
     row: &mut Row,
     progress: Progress,
 ) -> Result<Solved> {
     let mut config = Config::new();
-    if !recipe.preset.is_empty() {
-        config.load_preset(recipe.preset)?;
+    if !settings.preset.is_empty() {
+        config.load_preset(settings.preset)?;
     }
-    let matrix = Matrix::from_csr(input::in_blocks(a, Some(recipe.block_size))?)?;
+    let matrix = Matrix::from_csr(input::in_blocks(a, Some(settings.block_size))?)?;
     let n = matrix.rows();
-    if let Some(Dense { cols, values, .. }) = near_null_space(recipe, n, &arguments.folder, progress)? {
-        matrix.set_near_null_space(recipe.block_size, cols, values)?;
+    if let Some(Dense { cols, values, .. }) = near_null_space(settings, n, &arguments.folder, progress)? {
+        matrix.set_near_null_space(settings.block_size, cols, values)?;
     }
     let loaded = Loaded {
         name: row.name.clone(),
@@ -226,7 +226,7 @@ fn solve(
         load_seconds: 0.0,
     };
     let given = companion(&arguments.folder, &format!("{}_rhs", row.name));
-    let (rhs, b) = right_hand_side(&loaded, &recipe.rhs, given.as_deref(), progress)?;
+    let (rhs, b) = right_hand_side(&loaded, &settings.rhs, given.as_deref(), progress)?;
     row.rhs = rhs;
     let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &loaded.config, &b[..n]))?;
     if row.symmetric {
@@ -234,7 +234,7 @@ fn solve(
         config.set_str("precision", "auto")?;
         let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &config, &b[..n]));
         row.auto = outcome.ok().filter(|solved| solved.status == Status::Success).map(|solved| solved.iterations);
-        let kind = if recipe.preset == "singular" { Rhs::Product } else { Rhs::Given };
+        let kind = if settings.preset == "singular" { Rhs::Product } else { Rhs::Given };
         let (rhs, b) = right_hand_side(&loaded, &kind, given.as_deref(), progress)?;
         let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &Config::new(), &b[..n]))?;
         let mut config = Config::new();
@@ -270,11 +270,11 @@ fn solve_with(loaded: &Loaded, config: &Config, b: &[f64]) -> Result<Solved> {
     Ok(Solved { iterations: solve.iterations, residual: solve.true_residual, status, method: report.method(0) })
 }
 
-fn near_null_space(recipe: &Recipe, rows: usize, folder: &Path, progress: Progress) -> Result<Option<Dense>> {
-    let (name, components) = match recipe.near_null_space {
+fn near_null_space(settings: &SolveSettings, rows: usize, folder: &Path, progress: Progress) -> Result<Option<Dense>> {
+    let (name, components) = match settings.near_null_space {
         NearNullSpace::None => return Ok(None),
         NearNullSpace::Vectors(name) => (name, 0),
-        NearNullSpace::TranslationsAnd(name) => (name, recipe.block_size),
+        NearNullSpace::TranslationsAnd(name) => (name, settings.block_size),
     };
     let Some(path) = companion(folder, name) else {
         return Err(Error::new(Status::Io, format!("{} holds no {name}", folder.display())));

@@ -20,8 +20,8 @@ pub struct Job<'a> {
     pub besides: &'a [&'a str],
     /// Headers of other targets, which `portability.h` names and the compiler does not read.
     pub unread: &'a [&'a str],
-    /// Compiler with its version, target and flags.
-    pub recipe: String,
+    /// What the result depends on beside the files: compiler, version, target and flags.
+    pub key: String,
     /// Ending of the result's name.
     pub ending: &'a str,
     /// Builds the command that writes the result to this path.
@@ -65,7 +65,7 @@ impl Cache {
 
     fn path(&self, sources: &Sources, job: &Job<'_>) -> PathBuf {
         let mut hash = Fnv::new();
-        hash.add(job.recipe.as_bytes());
+        hash.add(job.key.as_bytes());
         for name in std::iter::once(&job.unit).chain(job.besides) {
             let read = sources.with_includes(name).into_iter().filter(|(name, _)| !job.unread.contains(name));
             for (name, text) in read {

@@ -46,7 +46,7 @@ pub fn compile(sources: &Sources, cache: &Cache) -> Option<Images> {
         .collect();
     let version = ask("--version");
     let version = version.split_whitespace().find_map(|word| word.strip_prefix('V')).unwrap_or("unknown");
-    let recipe = format!("nvcc {version} {FLAGS:?} {code:?}");
+    let key = format!("nvcc {version} {FLAGS:?} {code:?}");
     let (nvcc, code) = (&nvcc, &code);
     let job = |unit: &String| {
         let source = sources.folder.join(unit);
@@ -64,7 +64,7 @@ pub fn compile(sources: &Sources, cache: &Cache) -> Option<Images> {
             unit,
             besides: &[],
             unread: &["hip.h", "sim.h"],
-            recipe: recipe.clone(),
+            key: key.clone(),
             ending: "fatbin",
             command: Box::new(move |to: &Path| command(to)),
         })

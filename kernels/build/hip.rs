@@ -57,7 +57,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
                 unit,
                 besides: &[],
                 unread: &["sim.h"],
-                recipe: format!("{version} {flags:?} {architecture}"),
+                key: format!("{version} {flags:?} {architecture}"),
                 ending,
                 command: Box::new(move |to: &Path| command(clang, architecture, &flags, &source, to)),
             });

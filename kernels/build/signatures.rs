@@ -23,7 +23,7 @@ pub fn find(sources: &Sources, cache: &Cache, compiler: &Path) -> Vec<Signature>
         unit,
         besides: &[],
         unread: &["hip.h", "sim.h"],
-        recipe: "signatures 1".to_string(),
+        key: "signatures 1".to_string(),
         ending: "i",
         command: Box::new(move |to: &Path| {
             let mut command = Command::new(compiler);

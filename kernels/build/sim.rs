@@ -72,7 +72,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
             command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
             command
         });
-        Job { unit, besides, unread: &["hip.h"], recipe: format!("{version} {level} {flags:?}"), ending: "o", command }
+        Job { unit, besides, unread: &["hip.h"], key: format!("{version} {level} {flags:?}"), ending: "o", command }
     };
     let jobs: Vec<Job<'_>> = std::iter::once(ENGINE).chain(sources.units.iter().map(String::as_str)).map(job).collect();
     let objects = cache.get(sources, &jobs);
