@@ -427,7 +427,7 @@ DEVICE void extended_i_rows(i64 rows, int pass, const ExtendedI<T> &e, const In<
     SHARED(i32, keys, TILES * SLOTS);
     SHARED(T, weights, TILES * SLOTS);
     const int tile = thread_index() / N;
-    auto members = hash_accumulator<T, N>(keys, weights, tile * SLOTS, SLOTS);
+    auto accumulator = hash_accumulator<T, N>(keys, weights, tile * SLOTS, SLOTS);
     const i64 count = pass == PASS_REST ? left[LEFT_FIRST] : rows;
     const i64 step = block_count() * TILES;
     for (i64 at = block_index() * TILES + tile; Tile<N>::any(at < count); at += step) {
@@ -443,7 +443,7 @@ DEVICE void extended_i_rows(i64 rows, int pass, const ExtendedI<T> &e, const In<
         if (!Tile<N>::any(row >= 0)) {
             continue;
         }
-        const bool fits = extended_i_row<T, N, false>(e, i, row, members, p);
+        const bool fits = extended_i_row<T, N, false>(e, i, row, accumulator, p);
         if (Tile<N>::any(!fits)) {
             const i32 bound = pass != PASS_FIRST ? extended_i_bound<T, N>(e, !fits, i) : 0;
             if (!fits && Tile<N>::rank() == 0) {

@@ -453,7 +453,7 @@ DEVICE void extended_i_long(i64 cols, const ExtendedI<T> &e, const In<i32> &only
     }
 }
 
-#define EXTENDED_I_LONG_ROOM(T) \
+#define EXTENDED_I_LONG_SCRATCH(T) \
     SHARED(FineNeighbour, neighbours, BLOCK); \
     SHARED(T, shares, BLOCK); \
     SHARED(T, terms, BLOCK); \
@@ -465,13 +465,13 @@ DEVICE void extended_i_long(i64 cols, const ExtendedI<T> &e, const In<i32> &only
     KERNEL(extended_i_long_##T, i64 cols, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), In<i32> list) { \
         SHARED(i32, keys, SHARED_SLOTS); \
         SHARED(T, weights, SHARED_SLOTS); \
-        EXTENDED_I_LONG_ROOM(T); \
+        EXTENDED_I_LONG_SCRATCH(T); \
         const auto m = block_accumulator<T>(keys, weights, 0, SHARED_SLOTS); \
         extended_i_long<T, true>(cols, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, m, scratch); \
     } \
     KERNEL(extended_i_longest_##T, i64 cols, i32 slots, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), In<i32> list, \
            Out<i32> keys, Out<T> weights) { \
-        EXTENDED_I_LONG_ROOM(T); \
+        EXTENDED_I_LONG_SCRATCH(T); \
         const auto m = block_accumulator<T>(keys, weights, block_index() * slots, slots); \
         extended_i_long<T, false>(cols, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, m, scratch); \
     }

@@ -134,7 +134,7 @@ DEVICE bool visit_neighbours(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks
         const i64 from = is_one ? p.a.offsets[k] : 0;
         const int count = is_one ? p.listed.counts[k] : 0;
         fits = fits && count >= 0;
-        int members = 0, positions[TRACKED];
+        int in_pattern = 0, positions[TRACKED];
         UNROLL
         for (int c = 0; c < TRACKED; ++c) {
             positions[c] = NO_POSITION;
@@ -143,7 +143,7 @@ DEVICE bool visit_neighbours(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks
             const int code = p.listed.codes[from + m];
             const int slot = (code & (LISTED_STRONG | LISTED_COUNTS)) != 0 ? find_slot<SLOTS>(keys, first, p.listed.numbers[from + m]) : -1;
             const int mark = slot >= 0 ? marks[slot] : ROLE_COARSE;
-            members += slot >= 0 && (code & LISTED_COUNTS) != 0 ? 1 : 0;
+            in_pattern += slot >= 0 && (code & LISTED_COUNTS) != 0 ? 1 : 0;
             UNROLL
             for (int c = 0; c < TRACKED; ++c) {
                 positions[c] = mark == c ? m : positions[c];
@@ -151,7 +151,7 @@ DEVICE bool visit_neighbours(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks
         }
         const u64 pairs = Lanes::ballot(is_one);
         const int n = symbolic.pairs + count_bits(pairs & below);
-        int upto = members;
+        int upto = in_pattern;
         UNROLL
         for (int step = 1; step < 32; step *= 2) {
             const int before = Lanes::shuffle(upto, lane >= step ? lane - step : lane);
@@ -162,12 +162,12 @@ DEVICE bool visit_neighbours(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks
             const u32 its_position = back < 0 ? NO_POSITION : static_cast<u32>(back - from);
             const i64 unit = at + SYMBOLIC_UNIT * (1 + n);
             out[unit] = static_cast<u16>(static_cast<u32>(base - begin + lane) | its_position << 8);
-            out[unit + 1] = static_cast<u16>(members);
+            out[unit + 1] = static_cast<u16>(in_pattern);
             out[unit + 2] = static_cast<u16>(k & 0xffff);
             out[unit + 3] = static_cast<u16>(k >> 16);
-            i64 weak = weak_codes + symbolic.weak + upto - members;
+            i64 weak = weak_codes + symbolic.weak + upto - in_pattern;
             u32 rank = 0;
-            for (int m = 0; members > 0 && m < count; ++m) {
+            for (int m = 0; in_pattern > 0 && m < count; ++m) {
                 const int code = p.listed.codes[from + m];
                 if ((code & LISTED_COUNTS) != 0) {
                     if (find_slot<SLOTS>(keys, first, p.listed.numbers[from + m]) >= 0) {
@@ -215,7 +215,7 @@ DEVICE bool mark_tracked(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks &ma
         marks[own] = lane;
     }
     // Kept columns are in the table, unless the patterns are others.
-    const bool are_members = Lanes::ballot(lane < wanted && own < 0) == 0;
+    const bool are_found = Lanes::ballot(lane < wanted && own < 0) == 0;
     Lanes::barrier();
     i32 fewest = 0x7fffffff, dropped = 0x7fffffff;
     for (int s = first + lane; s < first + SLOTS; s += 32) {
@@ -231,7 +231,7 @@ DEVICE bool mark_tracked(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks &ma
         marks[find_slot<SLOTS>(keys, first, dropped)] = WITNESS;
     }
     Lanes::barrier();
-    return are_members;
+    return are_found;
 }
 
 // Writes the roles of the entries of row i. Ĉ_i is in the hash table, if it `fits`.

@@ -27,8 +27,8 @@ constexpr int STAGED_BLOCKS = 320;
 constexpr int STAGED_SMOOTHED_BLOCKS = 576;
 constexpr int SMOOTHED_OUTPUTS = 72;
 
-// Calls `finish` with a block of C, its row, the first column of this thread, and the sums.
-template <int OUTER, int INNER, int WIDTH, int CAPACITY, int MAX_OUTPUTS, class T, class Finish> DEVICE void small_block_products(const SmallBlockProducts<T> &f, const Finish &finish) {
+// Calls `epilogue` with a block of C, its row, the first column of this thread, and the sums.
+template <int OUTER, int INNER, int WIDTH, int CAPACITY, int MAX_OUTPUTS, class T, class BlockEpilogue> DEVICE void small_block_products(const SmallBlockProducts<T> &f, const BlockEpilogue &epilogue) {
     constexpr int WIDE = WIDTH % 2 == 0 ? 2 : 1, LANES = WIDTH / WIDE, OUTS = BLOCK / LANES < MAX_OUTPUTS ? BLOCK / LANES : MAX_OUTPUTS, SIZE = OUTER * INNER;
     SHARED(T, stage, CAPACITY *SIZE);
     SHARED(i64, from, CAPACITY);
@@ -81,7 +81,7 @@ template <int OUTER, int INNER, int WIDTH, int CAPACITY, int MAX_OUTPUTS, class 
             }
         }
     }
-    finish(out, row, column, sum);
+    epilogue(out, row, column, sum);
 }
 
 // The product. With `fill` a zero on the diagonal becomes a one.

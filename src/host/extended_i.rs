@@ -157,11 +157,11 @@ pub fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
 
 /// Scratch space for one row. Coarse unknowns have their numbers on the coarse level.
 struct Row<T> {
-    /// Position in `members` plus one, 0 outside of Ĉ_i.
-    place: Vec<u32>,
-    /// Ĉ_i.
-    members: Vec<i32>,
-    /// Weights of the members from 1 on; the first collects the others.
+    /// Position in `pattern` plus one, 0 outside of Ĉ_i.
+    position: Vec<u32>,
+    /// Ĉ_i, the columns that row i interpolates from.
+    pattern: Vec<i32>,
+    /// Weights of Ĉ_i from 1 on; the first collects those of columns outside of it.
     weights: Vec<T>,
     /// The sum of all weights.
     total: T,
@@ -173,14 +173,14 @@ struct Row<T> {
 
 impl<T: Scalar> Row<T> {
     fn new(coarse_count: usize) -> Result<Row<T>> {
-        let (members, weights, kept, spread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Row { place: rows::scratch(coarse_count)?, members, weights, total: T::ZERO, spread, kept })
+        let (pattern, weights, kept, spread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Row { position: rows::scratch(coarse_count)?, pattern, weights, total: T::ZERO, spread, kept })
     }
 
     fn compute(&mut self, level: &Level<'_, T>, formula: Formula, i: usize) -> Result<()> {
         let Level { a, s, coarse, number, couplings, .. } = level;
-        for m in self.members.drain(..) {
-            self.place[m as usize] = 0;
+        for m in self.pattern.drain(..) {
+            self.position[m as usize] = 0;
         }
         for &j in s.row(i) {
             if coarse[j as usize] {
@@ -193,9 +193,9 @@ impl<T: Scalar> Row<T> {
             }
         }
         self.weights.clear();
-        try_extend(&mut self.weights, std::iter::repeat_n(T::ZERO, self.members.len() + 1))?;
+        try_extend(&mut self.weights, std::iter::repeat_n(T::ZERO, self.pattern.len() + 1))?;
         self.total = T::ZERO;
-        if self.members.is_empty() {
+        if self.pattern.is_empty() {
             return Ok(());
         }
 
@@ -209,9 +209,9 @@ impl<T: Scalar> Row<T> {
             let j = a.col(k);
             let value = a.values[k];
             let is_strong = strong.next_if(|next| **next as usize == j).is_some();
-            let place = if coarse[j] { self.place[number[j] as usize] } else { 0 };
-            if place != 0 {
-                self.weights[place as usize] = value;
+            let position = if coarse[j] { self.position[number[j] as usize] } else { 0 };
+            if position != 0 {
+                self.weights[position as usize] = value;
                 total.add(at, value);
             } else if is_strong {
                 try_push(&mut self.spread, (j, value))?;
@@ -219,16 +219,16 @@ impl<T: Scalar> Row<T> {
                 diagonal.add(at, value);
             }
         }
-        let mut to_members = T::ZERO;
+        let mut to_pattern = T::ZERO;
         let spread = std::mem::take(&mut self.spread);
         for (at, (k, a_ik)) in spread.iter().enumerate() {
             let back = if formula == Formula::ExtendedI { level.back(*k, i) } else { T::ZERO };
             let (own, others) = self.distribute(formula, couplings.row(*k, 1), back, *a_ik);
             diagonal.add(at, own);
-            to_members += others;
+            to_pattern += others;
         }
         self.spread = spread;
-        let (diagonal, total) = (diagonal.sum(), total.sum() + to_members);
+        let (diagonal, total) = (diagonal.sum(), total.sum() + to_pattern);
         let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
         self.total = total * scale;
         for w in &mut self.weights {
@@ -238,9 +238,9 @@ impl<T: Scalar> Row<T> {
     }
 
     fn add(&mut self, number: i32) -> Result<()> {
-        if self.place[number as usize] == 0 {
-            try_push(&mut self.members, number)?;
-            self.place[number as usize] = self.members.len() as u32;
+        if self.position[number as usize] == 0 {
+            try_push(&mut self.pattern, number)?;
+            self.position[number as usize] = self.pattern.len() as u32;
         }
         Ok(())
     }
@@ -250,33 +250,33 @@ impl<T: Scalar> Row<T> {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
         let (strong, sum_of_strong) = (columns[0] as usize, values[0]);
         let (columns, values) = (&columns[1..], &values[1..]);
-        let of_members = |columns: &[i32], values: &[T]| {
+        let of_pattern = |columns: &[i32], values: &[T]| {
             let mut sum = InterleavedSum::ZERO;
             for (at, (c, v)) in columns.iter().zip(values).enumerate() {
-                sum.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
+                sum.add(at, if self.position[number(*c)] != 0 { *v } else { T::ZERO });
             }
             sum.sum()
         };
-        let strong_members = match formula {
-            // All strong couplings of k lead to members: their sum is the same for every i.
+        let strong_couplings = match formula {
+            // All strong couplings of k lead into Ĉ_i: their sum is the same for every i.
             Formula::ExtendedI => sum_of_strong,
-            Formula::ClassicalModified => of_members(&columns[..strong], &values[..strong]),
+            Formula::ClassicalModified => of_pattern(&columns[..strong], &values[..strong]),
         };
-        let others = strong_members + of_members(&columns[strong..], &values[strong..]);
+        let others = strong_couplings + of_pattern(&columns[strong..], &values[strong..]);
         let sum = others + own;
         if sum == T::ZERO {
             return (a_ik, T::ZERO);
         }
         let share = a_ik / sum;
         for (c, v) in columns.iter().zip(values) {
-            self.weights[self.place[number(*c)] as usize] += share * *v;
+            self.weights[self.position[number(*c)] as usize] += share * *v;
         }
         (share * own, share * others)
     }
 
-    /// Numbers and weights of the members.
+    /// Columns and weights of Ĉ_i.
     fn weights(&self) -> impl Iterator<Item = (i32, T)> + '_ {
-        self.members.iter().copied().zip(self.weights.iter().skip(1).copied())
+        self.pattern.iter().copied().zip(self.weights.iter().skip(1).copied())
     }
 
     /// Keeps the largest weights and rescales them to the row sum.

@@ -50,7 +50,7 @@ mod simd;
 pub mod smoothed;
 pub mod sparse_direct;
 pub mod spgemm;
-mod spgemm_gather;
+mod spgemm_block_products;
 mod spgemm_masks;
 mod spgemm_numeric;
 pub mod spgemm_symbolic;

@@ -318,9 +318,9 @@ fn step<const K: usize, T: Scalar>(alpha: &PerVector, (p, q): (&[T], &[T]), (x, 
     let (x, r) = (x.as_chunks_mut::<K>().0, r.as_chunks_mut::<K>().0);
     for (((x, r), p), q) in x.iter_mut().zip(r).zip(p).zip(q) {
         for c in 0..K {
-            let moves = alpha[c] != T::ZERO;
-            x[c] = if moves { x[c] + alpha[c] * p[c] } else { x[c] };
-            r[c] = if moves { r[c] - alpha[c] * q[c] } else { r[c] };
+            let has_step = alpha[c] != T::ZERO;
+            x[c] = if has_step { x[c] + alpha[c] * p[c] } else { x[c] };
+            r[c] = if has_step { r[c] - alpha[c] * q[c] } else { r[c] };
             sums[c] += r[c].to_f64() * r[c].to_f64();
         }
     }

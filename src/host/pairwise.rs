@@ -87,11 +87,11 @@ impl Weights {
             }
             Ok(())
         })?;
-        let half = Csr { rows: n, cols: n, block: Block::SCALAR, offsets, columns, values };
+        let half_norms = Csr { rows: n, cols: n, block: Block::SCALAR, offsets, columns, values };
         // Two transpositions sort the rows, whatever the order of the matrix.
-        let transposed = transpose::transpose(&half.view())?;
-        let half = transpose::transpose(&transposed.view())?;
-        Ok(Weights { couplings: add(&half.view(), &transposed.view())?, diagonal })
+        let transposed = transpose::transpose(&half_norms.view())?;
+        let sorted = transpose::transpose(&transposed.view())?;
+        Ok(Weights { couplings: add(&sorted.view(), &transposed.view())?, diagonal })
     }
 
     /// The weights between aggregates: those of their members' couplings and diagonals, added up. Inner couplings are

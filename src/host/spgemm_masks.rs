@@ -49,33 +49,33 @@ pub(super) fn find<T: Scalar>(
     at: &mut [u32],
 ) -> Result<Option<Vec<u8>>> {
     let bytes_in = |i: usize| bytes_of((c_offsets[i + 1] - c_offsets[i]) as usize);
-    let mut bits = try_capacity(range.clone().map(|i| a.row_range(i).len() * bytes_in(i)).sum())?;
+    let mut masks = try_capacity(range.clone().map(|i| a.row_range(i).len() * bytes_in(i)).sum())?;
     for i in range {
         for (position, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
             at[*j as usize] = position as u32;
         }
         for j in &a.columns[a.row_range(i)] {
             let j = (*j - a.base) as usize;
-            let begin = bits.len();
-            bits.resize(begin + bytes_in(i), 0);
+            let begin = masks.len();
+            masks.resize(begin + bytes_in(i), 0);
             let mut free = 0;
             for c in &b_columns[b_offsets[j] as usize..b_offsets[j + 1] as usize] {
                 let position = at[*c as usize] as usize;
                 if position < free {
                     return Ok(None);
                 }
-                bits[begin + position / LANES] |= 1 << (position % LANES);
+                masks[begin + position / LANES] |= 1 << (position % LANES);
                 free = position + 1;
             }
         }
     }
-    Ok(Some(bits))
+    Ok(Some(masks))
 }
 
 /// Numeric phase of a range of rows. `epilogue` may change a finished row.
 pub(super) fn add<T: Scalar>(
     rows: &Rows<'_, T>,
-    mut bits: &[u8],
+    mut masks: &[u8],
     values: &mut Fresh<'_, T>,
     epilogue: &RowEpilogue<'_, T>,
 ) {
@@ -83,15 +83,15 @@ pub(super) fn add<T: Scalar>(
     for i in range.clone() {
         let row = values.next((c[i + 1] - c[i]) as usize);
         let terms = a.row_range(i);
-        let (now, later) = bits.split_at(terms.len() * bytes_of(row.len()));
-        bits = later;
+        let (now, later) = masks.split_at(terms.len() * bytes_of(row.len()));
+        masks = later;
         add_row(rows, terms, now, row);
         epilogue(i, row);
     }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn add_row<T: Scalar>(rows: &Rows<'_, T>, terms: Range<usize>, bits: &[u8], row: &mut [T]) {
+fn add_row<T: Scalar>(rows: &Rows<'_, T>, terms: Range<usize>, masks: &[u8], row: &mut [T]) {
     let Rows { a, b, .. } = rows;
     let factors = avx512::expand::Factors {
         columns: &a.columns[terms.clone()],
@@ -101,7 +101,7 @@ fn add_row<T: Scalar>(rows: &Rows<'_, T>, terms: Range<usize>, bits: &[u8], row:
         a: T::numbers(&a.values[terms]),
         b: T::numbers(b.values),
     };
-    avx512::expand::row(&factors, bits, T::slice_mut(row));
+    avx512::expand::row(&factors, masks, T::slice_mut(row));
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]

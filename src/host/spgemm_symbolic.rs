@@ -10,7 +10,7 @@
 //! a register, and rows of C are short, a mask of the entries of C replaces the positions (`spgemm_masks`).
 
 use super::spgemm::{Dynamic, Fixed, with_shape};
-use super::spgemm_gather::{self, BlockProducts};
+use super::spgemm_block_products::{self, BlockProducts};
 use super::spgemm_numeric::{RowEpilogue, Rows};
 use super::{rows, spgemm_masks};
 use crate::error::{Result, try_capacity};
@@ -37,17 +37,17 @@ pub struct Values<'a, T> {
 /// row of C.
 pub struct SpgemmSymbolic {
     /// One for each range of rows that a task handles.
-    pieces: Vec<Piece>,
+    ranges: Vec<RowPositions>,
 }
 
 /// The positions of a range of rows.
-enum Piece {
+enum RowPositions {
     /// Scalars, every row of B with one entry.
-    Ones(Vec<u8>),
+    Single(Vec<u8>),
     /// Scalars, each row of B in chunks.
     Chunks(Vec<[u8; CHUNK]>),
     /// Scalars, a mask for each row of B; see [`spgemm_masks`].
-    Bits(Vec<u8>),
+    Masks(Vec<u8>),
     /// Blocks, with the products of each block of C.
     BlockProducts(BlockProducts),
     /// Blocks, or scalars in long rows of C.
@@ -131,20 +131,20 @@ impl SpgemmSymbolic {
         vectorised: bool,
     ) -> Result<SpgemmSymbolic> {
         let scalar = a.block == Block::SCALAR && block == Block::SCALAR;
-        let ones = b.0.windows(2).all(|ends| ends[1] == ends[0] + 1);
-        let gathers = vectorised && spgemm_gather::suit(a, block);
+        let is_single = b.0.windows(2).all(|ends| ends[1] == ends[0] + 1);
+        let by_blocks = vectorised && spgemm_block_products::suit(a, block);
         let scratch = rows::PositionArrays::new(cols);
-        let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
+        let ranges = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
             let longest = c.0[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max().unwrap_or(0);
             scratch.with(|rows::PositionArray { at, .. }| {
-                if gathers && let Some(gathered) = BlockProducts::find(a, b, c, range.clone(), at)? {
-                    return Ok(Piece::BlockProducts(gathered));
+                if by_blocks && let Some(products) = BlockProducts::find(a, b, c, range.clone(), at)? {
+                    return Ok(RowPositions::BlockProducts(products));
                 }
                 if !scalar || longest > PADDING {
-                    return Ok(Piece::Exact(make_positions!(longest, find_in(a, b, c, range, at)?)));
+                    return Ok(RowPositions::Exact(make_positions!(longest, find_in(a, b, c, range, at)?)));
                 }
-                if ones {
-                    return Ok(Piece::Ones(find_in(a, b, c, range, at)?));
+                if is_single {
+                    return Ok(RowPositions::Single(find_in(a, b, c, range, at)?));
                 }
                 let found = if vectorised && spgemm_masks::suit(longest) {
                     spgemm_masks::find(a, b, c, range.clone(), at)?
@@ -152,12 +152,12 @@ impl SpgemmSymbolic {
                     None
                 };
                 Ok(match found {
-                    Some(bits) => Piece::Bits(bits),
-                    None => Piece::Chunks(find_chunks(a, b, c, range, at)?),
+                    Some(masks) => RowPositions::Masks(masks),
+                    None => RowPositions::Chunks(find_chunks(a, b, c, range, at)?),
                 })
             })
         })?;
-        Ok(SpgemmSymbolic { pieces })
+        Ok(SpgemmSymbolic { ranges })
     }
 
     /// Numeric phase: the values of C, whose row offsets are `c`. `epilogue` may change a finished row: it gets its
@@ -176,12 +176,12 @@ impl SpgemmSymbolic {
         let epilogue: &RowEpilogue<'_, T> = &epilogue;
         par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values: &mut Fresh<'_, T>| {
             let rows = Rows { a, b, c, range: range.clone() };
-            let positions = match &self.pieces[range.start / grain] {
-                Piece::Ones(positions) => return rows.add_ones(positions, values, epilogue),
-                Piece::Chunks(positions) => return rows.add_scalars(positions, values, epilogue),
-                Piece::Bits(bits) => return spgemm_masks::add(&rows, bits, values, epilogue),
-                Piece::BlockProducts(terms) => return terms.add(&rows, values, epilogue),
-                Piece::Exact(positions) => positions,
+            let positions = match &self.ranges[range.start / grain] {
+                RowPositions::Single(positions) => return rows.add_ones(positions, values, epilogue),
+                RowPositions::Chunks(positions) => return rows.add_scalars(positions, values, epilogue),
+                RowPositions::Masks(masks) => return spgemm_masks::add(&rows, masks, values, epilogue),
+                RowPositions::BlockProducts(symbolic) => return symbolic.add(&rows, values, epilogue),
+                RowPositions::Exact(positions) => positions,
             };
             // Long rows of blocks are rare, so that there are no loops for their dimensions.
             let dimensions = (a.block.rows, a.block.cols, b.block.cols);
@@ -199,14 +199,14 @@ impl SpgemmSymbolic {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let of_piece = |piece: &Piece| match piece {
-            Piece::Ones(positions) => size_of_val(&positions[..]),
-            Piece::Chunks(positions) => size_of_val(&positions[..]),
-            Piece::Bits(bits) => size_of_val(&bits[..]),
-            Piece::BlockProducts(terms) => terms.bytes(),
-            Piece::Exact(positions) => positions.bytes(),
+        let of_range = |positions: &RowPositions| match positions {
+            RowPositions::Single(positions) => size_of_val(&positions[..]),
+            RowPositions::Chunks(positions) => size_of_val(&positions[..]),
+            RowPositions::Masks(masks) => size_of_val(&masks[..]),
+            RowPositions::BlockProducts(products) => products.bytes(),
+            RowPositions::Exact(positions) => positions.bytes(),
         };
-        self.pieces.iter().map(of_piece).sum()
+        self.ranges.iter().map(of_range).sum()
     }
 }
 
@@ -219,8 +219,8 @@ fn find_in<T: Scalar, P: Position>(
     at: &mut [u32],
 ) -> Result<Vec<P>> {
     let row_of_b = |j: i32| b_offsets[(j - a.base) as usize] as usize..b_offsets[(j - a.base) as usize + 1] as usize;
-    let terms = a.row_range(range.start).start..a.row_range(range.end - 1).end;
-    let mut positions = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len()).sum())?;
+    let entries = a.row_range(range.start).start..a.row_range(range.end - 1).end;
+    let mut positions = try_capacity(a.columns[entries].iter().map(|j| row_of_b(*j).len()).sum())?;
     for i in range {
         for (position, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
             at[*j as usize] = position as u32;
@@ -241,8 +241,8 @@ fn find_chunks<T: Scalar>(
     at: &mut [u32],
 ) -> Result<Vec<[u8; CHUNK]>> {
     let row_of_b = |j: i32| b_offsets[(j - a.base) as usize] as usize..b_offsets[(j - a.base) as usize + 1] as usize;
-    let terms = a.row_range(range.start).start..a.row_range(range.end - 1).end;
-    let mut positions = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len().div_ceil(CHUNK)).sum())?;
+    let entries = a.row_range(range.start).start..a.row_range(range.end - 1).end;
+    let mut positions = try_capacity(a.columns[entries].iter().map(|j| row_of_b(*j).len().div_ceil(CHUNK)).sum())?;
     for i in range {
         for (position, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
             at[*j as usize] = position as u32;
@@ -284,13 +284,13 @@ mod tests {
     }
 
     /// Compares numeric phases of A B with products.
-    fn check<T: Scalar>(terms: &SpgemmSymbolic, a: &Csr<T>, b: &Csr<T>, c: &Csr<T>) {
+    fn check<T: Scalar>(symbolic: &SpgemmSymbolic, a: &Csr<T>, b: &Csr<T>, c: &Csr<T>) {
         let number = |i: usize| T::from_f64(i as f64);
         let other = Csr { values: a.values.iter().map(|v| T::from_f64(1.5) - *v).collect(), ..a.clone() };
         for a in [a, &other] {
             let values = Values { offsets: &b.offsets, values: &b.values, block: b.block };
             let updated =
-                terms.numeric(&a.view(), values, &c.offsets, |i, row| row.iter_mut().for_each(|v| *v += number(i)));
+                symbolic.numeric(&a.view(), values, &c.offsets, |i, row| row.iter_mut().for_each(|v| *v += number(i)));
             let mut expected = spgemm::multiply(&a.view(), &b.view()).unwrap();
             for i in 0..a.rows {
                 let row = expected.offsets[i] as usize..expected.offsets[i + 1] as usize;
@@ -327,11 +327,11 @@ mod tests {
             let b = random(500, cols, longest, right, 2);
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
             let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
-            let terms =
+            let symbolic =
                 SpgemmSymbolic::with_methods(&a.view(), pattern, (&c.offsets, &c.columns), cols, false).unwrap();
             // The bytes of a position, and the padded length of a row of B, for each range.
             let row_of_b = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
-            let of_piece = |start: usize| {
+            let of_range = |start: usize| {
                 let range = start..rows.min(start + rows::grain(rows));
                 let longest = range.clone().map(|i| c.view().row_range(i).len()).max().unwrap();
                 let (bytes, chunk) = match longest {
@@ -343,10 +343,10 @@ mod tests {
                 let columns = &a.columns[a.offsets[range.start] as usize..a.offsets[range.end] as usize];
                 (bytes, bytes * columns.iter().map(|j| row_of_b(j).next_multiple_of(chunk)).sum::<usize>())
             };
-            let pieces: Vec<_> = (0..rows).step_by(rows::grain(rows)).map(of_piece).collect();
-            assert_eq!(pieces.iter().map(|(bytes, _)| *bytes).max(), Some(widest));
-            assert_eq!(terms.bytes(), pieces.iter().map(|(_, all)| all).sum::<usize>());
-            check(&terms, &a, &b, &c);
+            let ranges: Vec<_> = (0..rows).step_by(rows::grain(rows)).map(of_range).collect();
+            assert_eq!(ranges.iter().map(|(bytes, _)| *bytes).max(), Some(widest));
+            assert_eq!(symbolic.bytes(), ranges.iter().map(|(_, all)| all).sum::<usize>());
+            check(&symbolic, &a, &b, &c);
         }
     }
 
@@ -357,25 +357,25 @@ mod tests {
             let (a, b) = (random(300, 200, 9, left, 1), random(200, 50, 5, right, 2));
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
             let (pattern, of_c) = (((&b.offsets[..], &b.columns[..]), b.block), (&c.offsets[..], &c.columns[..]));
-            let terms = SpgemmSymbolic::new(&a.view(), pattern, of_c, 50).unwrap();
-            if spgemm_gather::suit(&a.view(), right) {
-                assert!(terms.pieces.iter().all(|piece| matches!(piece, Piece::BlockProducts(_))));
+            let symbolic = SpgemmSymbolic::new(&a.view(), pattern, of_c, 50).unwrap();
+            if spgemm_block_products::suit(&a.view(), right) {
+                assert!(symbolic.ranges.iter().all(|range| matches!(range, RowPositions::BlockProducts(_))));
             }
-            check(&terms, &a, &b, &c);
+            check(&symbolic, &a, &b, &c);
         }
         // Rows that are too long for a byte.
         let node = Block { rows: 3, cols: 3 };
         let (a, b) = (random(20, 10, 3, node, 1), random(10, 2000, 400, Block { rows: 3, cols: 6 }, 2));
         let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
         let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
-        let terms = SpgemmSymbolic::new(&a.view(), pattern, (&c.offsets, &c.columns), 2000).unwrap();
-        assert!(terms.pieces.iter().all(|piece| matches!(piece, Piece::Exact(_))));
-        check(&terms, &a, &b, &c);
+        let symbolic = SpgemmSymbolic::new(&a.view(), pattern, (&c.offsets, &c.columns), 2000).unwrap();
+        assert!(symbolic.ranges.iter().all(|range| matches!(range, RowPositions::Exact(_))));
+        check(&symbolic, &a, &b, &c);
     }
 
     /// Rows of C with up to one register of sums, up to several, and with more than those of one pass.
     #[test]
-    fn a_product_updated_by_bits_has_the_bits_of_the_product() {
+    fn a_product_updated_by_masks_has_the_bits_of_the_product() {
         if !spgemm_masks::suit(1) {
             eprintln!("this processor cannot expand numbers into a register");
             return;
@@ -385,14 +385,14 @@ mod tests {
             let b = random(200, cols, longest, Block::SCALAR, 2);
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
             let (pattern, of_c) = (((&b.offsets[..], &b.columns[..]), b.block), (&c.offsets[..], &c.columns[..]));
-            let terms = SpgemmSymbolic::new(&a.view(), pattern, of_c, cols).unwrap();
+            let symbolic = SpgemmSymbolic::new(&a.view(), pattern, of_c, cols).unwrap();
             let bytes = |i: usize| {
                 a.view().row_range(i).len() * spgemm_masks::bytes_of((c.offsets[i + 1] - c.offsets[i]) as usize)
             };
-            assert_eq!(terms.bytes(), (0..a.rows).map(bytes).sum::<usize>());
-            check(&terms, &a, &b, &c);
+            assert_eq!(symbolic.bytes(), (0..a.rows).map(bytes).sum::<usize>());
+            check(&symbolic, &a, &b, &c);
             let (a, b, c) = (in_f32(&a), in_f32(&b), in_f32(&c));
-            check(&terms, &a, &b, &c);
+            check(&symbolic, &a, &b, &c);
         }
         // A row of B that is not sorted has no mask.
         let a = random(50, 20, 4, Block::SCALAR, 1);
@@ -401,7 +401,7 @@ mod tests {
         let row = (0..b.rows).map(|i| b.offsets[i] as usize..b.offsets[i + 1] as usize).find(|row| row.len() > 1);
         b.columns[row.unwrap()].reverse();
         let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
-        let terms = SpgemmSymbolic::new(&a.view(), pattern, (&c.offsets, &c.columns), 30).unwrap();
-        assert!(terms.pieces.iter().any(|piece| matches!(piece, Piece::Chunks(_))));
+        let symbolic = SpgemmSymbolic::new(&a.view(), pattern, (&c.offsets, &c.columns), 30).unwrap();
+        assert!(symbolic.ranges.iter().any(|range| matches!(range, RowPositions::Chunks(_))));
     }
 }

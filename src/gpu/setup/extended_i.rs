@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_more_members_than_tables_of_tiles_hold_have_a_block_each() {
+    fn rows_with_more_columns_than_tables_of_tiles_hold_have_a_block_each() {
         // One fine unknown that all others, which are coarse, are strong neighbours of, and one that sees them through
         // it.
         let n = 1500;

@@ -6,7 +6,7 @@ use crate::error::{Result, try_capacity, try_vec};
 use crate::host::{Host, HostMatrix};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{CellColours, Offset, SharedStencil, Stencil};
+use crate::sparse::{CellColours, MAX_OFFSETS, Offset, SharedStencil, Stencil};
 use std::sync::Arc;
 
 impl Ilu0 for Host {
@@ -15,9 +15,6 @@ impl Ilu0 for Host {
         Ok((HostMatrix::Stencil(factors), inverse))
     }
 }
-
-/// The most offsets of a stencil.
-const MOST: usize = crate::sparse::MAX_OFFSETS;
 
 /// L + E + U and 1 / e_i.
 pub(crate) fn factors<T: Scalar>(a: &SharedStencil<T>) -> Result<Ilu0Factors<SharedStencil<T>, Vec<T>>> {
@@ -63,7 +60,7 @@ impl<T: Scalar> Eliminated<'_, T> {
         let (row, inverse) = row.split_at_mut(offsets.len());
         row.iter_mut().enumerate().for_each(|(k, v)| *v = self.values[k * cells + cell]);
         // Neighbours of earlier colours, colour after colour.
-        let (at, mut earlier, mut count) = (grid.point(cell), [(0, 0, 0); MOST], 0);
+        let (at, mut earlier, mut count) = (grid.point(cell), [(0, 0, 0); MAX_OFFSETS], 0);
         for (k, offset) in offsets.iter().enumerate() {
             let Some(there) = grid.neighbour(at, *offset).filter(|_| *offset != [0; 3]) else { continue };
             let colour = self.colours.of(grid.point(there));

@@ -10,8 +10,8 @@ use super::product::line_grain;
 use crate::par;
 use crate::sparse::{LineColours, Stencil};
 
-/// The fewest planes that are worth their order, and that one task handles.
-const FEWEST: usize = 4;
+/// Grids with fewer planes are not swept plane by plane, and no task has fewer.
+const MIN_PLANES: usize = 4;
 
 /// Tasks for each thread, so that one that is late does not keep the others waiting.
 const TASKS: usize = 4;
@@ -19,7 +19,7 @@ const TASKS: usize = 4;
 /// Whether a pass over this grid is in the order of planes: there are enough of them, and the last is not beside the first.
 fn is_by_planes(stencil: &Stencil) -> bool {
     let grid = &stencil.grid;
-    grid.dims[2] >= FEWEST && !grid.periodic[1] && !grid.periodic[2]
+    grid.dims[2] >= MIN_PLANES && !grid.periodic[1] && !grid.periodic[2]
 }
 
 /// Sweeps lines of a grid.
@@ -103,7 +103,7 @@ impl<V: Copy + Send + Sync, L: LineSweep<Element = V>> Pass<'_, L> {
             return self.by_colours(x, scratch);
         }
         let planes = self.stencil.grid.dims[2];
-        let grain = planes.div_ceil(TASKS * par::threads()).max(FEWEST);
+        let grain = planes.div_ceil(TASKS * par::threads()).max(MIN_PLANES);
         self.slab(Slab { first: 0, x, scratch, before: &[], behind: &[] }, grain);
     }
 

@@ -106,12 +106,12 @@ fn interpolate<W: Scalar>(
     let (grids, b) = (&pattern.grids, pattern.block);
     let ([nx, ny, _], [mx, my, _]) = (grids.fine.dims, grids.coarse.dims);
     let (y, z) = (line % ny, line / ny);
-    // Even and odd cells, each a half of the sums.
-    let (halves, strip) = (if grids.axes[0] { 2 } else { 1 }, SUMS / (2 * b));
+    // Along a coarsened axis the sums of the even cells, then those of the odd ones.
+    let (parities, strip) = (if grids.axes[0] { 2 } else { 1 }, SUMS / (2 * b));
     let Buffers { sums, rows, line: buffer, .. } = buffers;
     for x in (0..mx).step_by(strip) {
         let len = strip.min(mx - x);
-        let sums = &mut sums[..halves * len * b];
+        let sums = &mut sums[..parities * len * b];
         sums.fill(W::ZERO);
         // One more coarse cell, from which the last odd one also interpolates.
         let next = if grids.axes[0] { grids.coarse.step(0, x + len - 1, 1) } else { None };
@@ -125,11 +125,11 @@ fn interpolate<W: Scalar>(
                     load(first + next, c, &mut buffer[len..]);
                 }
                 let weights = |dx: i8| pattern.array(pattern.number([dx, dy, dz]), c) + first + x;
-                let (even, odd) = sums[c * halves * len..][..halves * len].split_at_mut(len);
+                let (even, odd) = sums[c * parities * len..][..parities * len].split_at_mut(len);
                 let mut terms = Terms::new();
                 terms.push(weights(0), 0);
                 multiply_add(values, terms.as_slice(), buffer, even);
-                if halves == 1 {
+                if parities == 1 {
                     continue;
                 }
                 let mut terms = Terms::new();
@@ -149,16 +149,16 @@ fn interpolate<W: Scalar>(
                 }
             }
         }
-        let first = if halves == 1 { x } else { 2 * x };
-        let cells = (halves * len).min(nx - first);
+        let first = if parities == 1 { x } else { 2 * x };
+        let cells = (parities * len).min(nx - first);
         let rows = &mut rows[..cells * b];
         for c in 0..b {
-            let sums = &sums[c * halves * len..][..halves * len];
-            for half in 0..halves {
-                let to = rows[half.min(cells - 1) * b + c..].iter_mut().step_by(halves * b);
+            let sums = &sums[c * parities * len..][..parities * len];
+            for parity in 0..parities {
+                let to = rows[parity.min(cells - 1) * b + c..].iter_mut().step_by(parities * b);
                 // With an odd number of cells the last odd one does not exist.
-                let count = (cells + halves - 1 - half) / halves;
-                to.zip(&sums[half * len..][..count]).for_each(|(row, sum)| *row = *sum);
+                let count = (cells + parities - 1 - parity) / parities;
+                to.zip(&sums[parity * len..][..count]).for_each(|(row, sum)| *row = *sum);
             }
         }
         store((line * nx + first) * b, rows);
