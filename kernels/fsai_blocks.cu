@@ -3,7 +3,7 @@
 // Cholesky factor are in shared memory, or in global memory where they do not fit.
 #include "fsai_blocks.h"
 
-template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> struct FsaiBlockRow {
+template <class T, int N, bool TOLD, class Numbers, class Keys, class Positions> struct FsaiBlockRow {
     In<i64> offsets;
     In<i32> columns;
     In<T> values;
@@ -16,8 +16,8 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
     Keys keys;
     i64 first_key;
     // Lists: for each candidate its position in a row of A from 1 on, 0 where it is not there. The first list is that of row i.
-    Places places;
-    i64 first_place;
+    Positions positions;
+    i64 first_position;
     // Most candidates, most columns of the pattern, and most entries of a row of A.
     int most;
     int capacity;
@@ -29,14 +29,14 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
     DEVICE T &decrease(int c) const { return system.numbers[first_decrease + c]; }
     DEVICE i32 &key(int c) const { return keys[first_key + c]; }
     DEVICE i32 &candidate_of(int t) const { return keys[first_key + most + t]; }
-    DEVICE auto &place(int list, int c) const { return places[first_place + static_cast<i64>(list) * most + c]; }
+    DEVICE auto &position(int list, int c) const { return positions[first_position + static_cast<i64>(list) * most + c]; }
     // Where the block of candidate c begins in row r, whose list this is; -1 where there is none.
     DEVICE i64 block_of(i64 r, int list, int c) const {
-        const int at = place(list, c);
+        const int at = position(list, c);
         return at == 0 ? -1 : (offsets[r] + at - 1) * (system.n() * system.n());
     }
 
-    // Lists the entries of row r before i; their columns become candidates. False where there is no room.
+    // Lists the entries of row r before i; their columns become candidates. False where the capacity is exceeded.
     DEVICE bool enlist(i64 r, int list) {
         const i64 from = offsets[r], end = offsets[r + 1];
         if (end - from > longest) {
@@ -67,11 +67,11 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
                 key(c) = k;
                 ROLLED
                 for (int other = 0; other <= capacity; ++other) {
-                    place(other, c) = 0;
+                    position(other, c) = 0;
                 }
             }
             if (before) {
-                place(list, c) = static_cast<int>(e - from) + 1;
+                position(list, c) = static_cast<int>(e - from) + 1;
             }
             candidates += more;
             Lanes::barrier();
@@ -147,7 +147,7 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
         return best.of_all();
     }
 
-    // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where there is no room.
+    // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where the capacity is exceeded.
     DEVICE int append(int c) {
         const i32 k = key(c);
         const int n = system.n(), count = system.count, m = count * n;
@@ -177,7 +177,7 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
         return 1;
     }
 
-    // 1, 0 where the row ended because A is not positive definite, -1 where there is no room.
+    // 1, 0 where the row ended because A is not positive definite, -1 where the capacity is exceeded.
     DEVICE int grow(int steps, int entries, f64 tolerance) {
         candidates = known = 0;
         if (!enlist(system.i, 0)) {
@@ -239,12 +239,12 @@ template <class T, int N, bool TOLD, class Numbers, class Keys, class Places> st
 };
 
 // Block rows of at most `capacity` blocks beside the diagonal, written at a stride of one more; with `left` those without a length. Rows
-// for which there is no room get the length 0 and are counted.
-template <class T, int N, bool TOLD, class Numbers, class Keys, class Places>
+// that exceed it get the length 0 and are counted.
+template <class T, int N, bool TOLD, class Numbers, class Keys, class Positions>
 DEVICE void fsai_block_rows(i64 rows, i64 group, i64 groups, int n, int left, int steps, int entries, int capacity, int most, int longest,
                             f64 tolerance, f64 smallest, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                             const In<T> &diagonals, const In<T> &inverses, Numbers numbers, i64 first_number, Keys keys, i64 first_key,
-                            Places places, i64 first_place, const Out<i32> &to_columns, const Out<T> &to_values,
+                            Positions positions, i64 first_position, const Out<i32> &to_columns, const Out<T> &to_values,
                             const Out<i32> &lengths, const Out<i32> &counts) {
     ROLLED
     for (i64 i = group; i < rows; i += groups) {
@@ -252,10 +252,10 @@ DEVICE void fsai_block_rows(i64 rows, i64 group, i64 groups, int n, int left, in
             continue;
         }
         const i64 size = fsai_block_system_size(capacity * n, n);
-        FsaiBlockRow<T, N, TOLD, Numbers, Keys, Places> row{
+        FsaiBlockRow<T, N, TOLD, Numbers, Keys, Positions> row{
             offsets, columns, values, inverses,
             FsaiBlockSystem<T, N, TOLD, Numbers>{numbers, first_number, diagonals, n, capacity * n, As<T>::of(smallest), i},
-            first_number + size, keys, first_key, places, first_place, most, capacity, longest};
+            first_number + size, keys, first_key, positions, first_position, most, capacity, longest};
         const i64 to = i * (capacity + 1);
         if (!row.system.begin()) {
             row.system.write_diagonal(to_values, to * (n * n));
@@ -280,36 +280,36 @@ DEVICE void fsai_block_rows(i64 rows, i64 group, i64 groups, int n, int left, in
 }
 
 // Sizes of what a team of lanes has in shared memory: scalar columns, candidates, columns of the pattern, and teams of a block of threads.
-template <int SCALARS, int CANDIDATES, int COLUMNS, int TEAMS> struct FsaiRoom {
+template <int SCALARS, int CANDIDATES, int COLUMNS, int TEAMS> struct FsaiCapacity {
     static constexpr int scalars = SCALARS, candidates = CANDIDATES, columns = COLUMNS, teams = TEAMS;
     template <int N> static constexpr int NUMBERS = SCALARS * (SCALARS + 1) / 2 + 2 * SCALARS * N + CANDIDATES;
 };
 
-template <class T, int N, bool TOLD, class Room>
+template <class T, int N, bool TOLD, class Capacity>
 DEVICE void fsai_blocks_in_shared(i64 rows, int groups, int n, int left, int steps, int entries, int capacity, f64 tolerance,
                                   f64 smallest, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                   const In<T> &diagonals, const In<T> &inverses, const Out<i32> &to_columns, const Out<T> &to_values,
                                   const Out<i32> &lengths, const Out<i32> &counts) {
-    constexpr int NUMBERS = Room::template NUMBERS<N>;
-    constexpr int KEYS = Room::candidates + Room::columns, PLACES = (Room::columns + 1) * Room::candidates;
-    SHARED(T, numbers, Room::teams * NUMBERS);
-    SHARED(i32, keys, Room::teams * KEYS);
-    SHARED(u8, places, Room::teams * PLACES);
+    constexpr int NUMBERS = Capacity::template NUMBERS<N>;
+    constexpr int KEYS = Capacity::candidates + Capacity::columns, POSITIONS = (Capacity::columns + 1) * Capacity::candidates;
+    SHARED(T, numbers, Capacity::teams * NUMBERS);
+    SHARED(i32, keys, Capacity::teams * KEYS);
+    SHARED(u8, positions, Capacity::teams * POSITIONS);
     const int team = thread_index() / FSAI_LANES;
-    const i64 group = block_index() * Room::teams + team;
-    if (team >= Room::teams || group >= groups) {
+    const i64 group = block_index() * Capacity::teams + team;
+    if (team >= Capacity::teams || group >= groups) {
         return;
     }
-    fsai_block_rows<T, N, TOLD, decltype(numbers) &, decltype(keys) &, decltype(places) &>(
-        rows, group, groups, n, left, steps, entries, capacity, Room::candidates, 255, tolerance, smallest, offsets, columns, values,
-        diagonals, inverses, numbers, team * NUMBERS, keys, team * KEYS, places, team * PLACES, to_columns, to_values, lengths, counts);
+    fsai_block_rows<T, N, TOLD, decltype(numbers) &, decltype(keys) &, decltype(positions) &>(
+        rows, group, groups, n, left, steps, entries, capacity, Capacity::candidates, 255, tolerance, smallest, offsets, columns, values,
+        diagonals, inverses, numbers, team * NUMBERS, keys, team * KEYS, positions, team * POSITIONS, to_columns, to_values, lengths, counts);
 }
 
 #define FSAI_SHARED(name, T, N, TOLD, ...) \
     KERNEL_OF(2, name##_##T, i64 rows, i32 groups, i32 n, i32 left, i32 steps, i32 entries, i32 capacity, f64 tolerance, f64 smallest, \
            In<i64> offsets, In<i32> columns, In<T> values, In<T> diagonals, In<T> inverses, Out<i32> to_columns, Out<T> to_values, \
            Out<i32> lengths, Out<i32> counts) { \
-        fsai_blocks_in_shared<T, N, TOLD, FsaiRoom<__VA_ARGS__>>(rows, groups, n, left, steps, entries, capacity, tolerance, smallest, offsets, \
+        fsai_blocks_in_shared<T, N, TOLD, FsaiCapacity<__VA_ARGS__>>(rows, groups, n, left, steps, entries, capacity, tolerance, smallest, offsets, \
                                                            columns, values, diagonals, inverses, to_columns, to_values, lengths, counts); \
     }
 // As in src/gpu/setup/fsai/blocks.rs.
@@ -322,7 +322,7 @@ FOR_SETUP(FSAI_SHARED_ANY)
 #define FSAI_BLOCKS_GLOBAL(T) \
     KERNEL(fsai_blocks_global_##T, i64 rows, i32 groups, i32 n, i32 left, i32 steps, i32 entries, i32 capacity, i32 most, \
            f64 tolerance, f64 smallest, In<i64> offsets, In<i32> columns, In<T> values, In<T> diagonals, In<T> inverses, \
-           Out<T> numbers, Out<i32> keys, Out<i32> places, Out<i32> to_columns, Out<T> to_values, Out<i32> lengths, Out<i32> counts) { \
+           Out<T> numbers, Out<i32> keys, Out<i32> positions, Out<i32> to_columns, Out<T> to_values, Out<i32> lengths, Out<i32> counts) { \
         const i64 group = global_index() / FSAI_LANES; \
         if (group >= groups) { \
             return; \
@@ -330,7 +330,7 @@ FOR_SETUP(FSAI_SHARED_ANY)
         fsai_block_rows<T, FSAI_MAX_BLOCK, true, Out<T>, Out<i32>, Out<i32>>( \
             rows, group, groups, n, left, steps, entries, capacity, most, FSAI_NO_COLUMN, tolerance, smallest, offsets, columns, values, \
             diagonals, inverses, numbers, group * (fsai_block_system_size(capacity * n, n) + most), keys, \
-            group * (most + capacity), places, group * (static_cast<i64>(capacity) + 1) * most, to_columns, to_values, lengths, counts); \
+            group * (most + capacity), positions, group * (static_cast<i64>(capacity) + 1) * most, to_columns, to_values, lengths, counts); \
     }
 FOR_SETUP(FSAI_BLOCKS_GLOBAL)
 

@@ -229,7 +229,7 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         return 0;
     }
 
-    // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where there is no room.
+    // Adds a candidate to the pattern: 1, 0 where A would not be positive definite on it, -1 where the capacity is exceeded.
     DEVICE int append(int c) {
         const i32 k = key(c);
         const T own = As<T>::of(diagonals[k]), of_i = coupling(c);
@@ -284,7 +284,7 @@ template <class T, class Numbers, class Keys, class Table> struct FsaiSmallRow {
         }
     }
 
-    // 1, 0 where the row ended because A is not positive definite, -1 where there is no room.
+    // 1, 0 where the row ended because A is not positive definite, -1 where the capacity is exceeded.
     DEVICE int grow(int steps, int entries, f64 tolerance) {
         own_length = enlist(i, 0);
         if (own_length < 0) {

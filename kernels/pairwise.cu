@@ -9,8 +9,8 @@ constexpr int PAIR_LANES = 8;
 // Half the norms of the strong couplings, in their order, and the norm of the diagonal; blocks have the Frobenius
 // norm.
 template <class T>
-DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
-                        const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<f64> &halves,
+DEVICE void pair_half_norms(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                        const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<f64> &half_norms,
                         const Out<f64> &diagonal) {
     using Lanes = Group<PAIR_LANES>;
     const i64 row = global_index() / PAIR_LANES;
@@ -42,7 +42,7 @@ DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32
         strong = strong && column != UNMATCHED;
         const u64 kept = Lanes::ballot(strong);
         if (strong) {
-            halves[next + rank_among<PAIR_LANES>(kept)] = 0.5 * norm(base + rank);
+            half_norms[next + rank_among<PAIR_LANES>(kept)] = 0.5 * norm(base + rank);
         }
         const u64 own = Lanes::ballot(column == row);
         at = at < 0 && own != 0 ? base + lowest_bit(own) : at;
@@ -53,16 +53,16 @@ DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32
     }
 }
 
-#define PAIR_HALVES(T) \
-    KERNEL(pair_halves_##T, i64 rows, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<i64> strong_offsets, \
-           In<i32> strong_columns, Out<f64> halves, Out<f64> diagonal) { \
-        pair_halves<T>(rows, size, offsets, columns, values, strong_offsets, strong_columns, halves, diagonal); \
+#define PAIR_HALF_NORMS(T) \
+    KERNEL(pair_half_norms_##T, i64 rows, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<i64> strong_offsets, \
+           In<i32> strong_columns, Out<f64> half_norms, Out<f64> diagonal) { \
+        pair_half_norms<T>(rows, size, offsets, columns, values, strong_offsets, strong_columns, half_norms, diagonal); \
     }
-FOR_SETUP(PAIR_HALVES)
+FOR_SETUP(PAIR_HALF_NORMS)
 
 // Adds both directions of each coupling, for a graph that has both and whose rows ascend. A thread for each row.
 // `other` becomes 1 if the graph is not so.
-KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Out<i64> to_offsets, Out<i32> to_columns,
+KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> half_norms, Out<i64> to_offsets, Out<i32> to_columns,
        Out<f64> to_values, Out<i64> other) {
     const i64 row = global_index();
     if (row > rows) {
@@ -90,7 +90,7 @@ KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Ou
         const bool there = low < high_end && columns[low] == row;
         fits = fits && there;
         to_columns[k] = j;
-        to_values[k] = halves[k] + (there ? halves[low] : 0.0);
+        to_values[k] = half_norms[k] + (there ? half_norms[low] : 0.0);
     }
     if (!fits) {
         other[0] = 1;

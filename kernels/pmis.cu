@@ -101,7 +101,7 @@ template <int N> DEVICE bool pmis_decide(const Pmis &g, i64 i, u8 beaten) {
     return is_beaten && !fine;
 }
 
-// First half of round `round`: the unknowns of `list`, whose number the round before left in `counts`; in round 0 all
+// First step of round `round`: the unknowns of `list`, whose number the round before left in `counts`; in round 0 all
 // unknowns.
 template <int N>
 DEVICE void pmis_mark(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const In<i32> &counts) {
@@ -112,7 +112,7 @@ DEVICE void pmis_mark(i64 rows, i32 round, const Pmis &g, const In<i32> &list, c
     }
 }
 
-// Second half of a round. Unknowns that stay undecided go to the list of the next round.
+// Second step of a round. Unknowns that stay undecided go to the list of the next round.
 template <int N>
 DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const Out<i32> &next, const Out<i32> &counts) {
     SHARED(i32, start, 1);
@@ -137,7 +137,7 @@ DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list,
 
 // All remaining rounds in one block of threads, once at most `few` unknowns are undecided; counts[round] is their
 // number.
-KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, Out<i32> list, Out<i32> next,
+KERNEL(pmis_remaining_rounds, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, Out<i32> list, Out<i32> next,
        Out<i32> counts) {
     constexpr int N = 8;
     SHARED(i32, found, 1);

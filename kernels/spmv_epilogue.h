@@ -91,7 +91,7 @@ template <class A> DEVICE A residual_of(const Epilogue &f, i64 i, A ax) { return
 
 // The epilogue of row i with a block of d. The residuals of its rows are `residuals`, from `first` on at stride `step`. The form is SWEEP or a Chebyshev step,
 // without an inner product.
-template <class A, class Room> DEVICE void apply_block_epilogue(const Epilogue &f, i64 i, const Room &residuals, int first, int step) {
+template <class A, class Residuals> DEVICE void apply_block_epilogue(const Epilogue &f, i64 i, const Residuals &residuals, int first, int step) {
     A dr = 0;
     for (int c = 0; c < f.width; ++c) {
         dr += load_any<A>(f.d, f.diagonal, i * f.width + c) * residuals[first + c * step];

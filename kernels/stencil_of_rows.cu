@@ -3,7 +3,7 @@
 #include "numbers.h"
 #include "stencil.h"
 
-// Entries of a row that a sample has room for: those of a stencil, and one more.
+// Entries of a row that a sample holds: those of a stencil, and one more.
 constexpr i64 SAMPLED = 28;
 
 // For some rows the number of their entries, and columns and values of the first ones; of blocks their first entry.
@@ -23,8 +23,8 @@ DEVICE void sample_rows(
     numbers[i] = slot < entries ? to_f64(values[(first + slot) * width]) : 0.0;
 }
 
-// Rows of a block of threads, and entries that it has room for.
-constexpr int ROWS = BLOCK / 2, ROOM = ROWS * 27;
+// Rows of a block of threads, and entries that it stages in shared memory.
+constexpr int ROWS = BLOCK / 2, STAGED_ENTRIES = ROWS * 27;
 
 // The values of a cell by offsets, from a row whose columns ascend and whose entries are p to end of these arrays. Whether it has no entry that the
 // stencil has not. No axis is periodic.
@@ -65,11 +65,11 @@ template <class T>
 DEVICE void stencil_of_long_rows(
     i64 cells, const StencilShape &g, const StencilNumbers &numbers, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<T> &to, const Out<i32> &flag
 ) {
-    SHARED(i32, staged_columns, ROOM);
-    SHARED(T, staged_values, ROOM);
+    SHARED(i32, staged_columns, STAGED_ENTRIES);
+    SHARED(T, staged_values, STAGED_ENTRIES);
     const i64 first_row = block_index() * ROWS, last_row = first_row + ROWS < cells ? first_row + ROWS : cells;
     const i64 first = offsets[first_row], last = offsets[last_row];
-    const bool fits = last - first <= ROOM;
+    const bool fits = last - first <= STAGED_ENTRIES;
     for (i64 p = first + thread_index(); fits && p < last; p += BLOCK) {
         staged_columns[p - first] = columns[p];
         staged_values[p - first] = values[p];

@@ -122,12 +122,12 @@ DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward
     if (has) {
         cell.load_cell(n, g, y + static_cast<i64>(g.dims[1]) * z, x0, y, z, values, format, b, Changing<A>{x, format});
     }
-    // Odd cells come first backward. Without whole lines all cells of the launch have the first turn.
-    const int turn_of_cell = shift < 0 ? 0 : (x0 & 1) ^ (backward ? 1 : 0);
+    // Odd cells come first backward. Without whole lines all cells of the launch are swept in the first pass.
+    const int pass_of_cell = shift < 0 ? 0 : (x0 & 1) ^ (backward ? 1 : 0);
     const bool is_solved = has && !(shift >= 0 && even_only && (x0 & 1));
     ROLLED
-    for (int turn = 0; turn < (shift < 0 ? 1 : 2); ++turn) {
-        if (turn == 1) {
+    for (int pass = 0; pass < (shift < 0 ? 1 : 2); ++pass) {
+        if (pass == 1) {
             UNROLL_SMALL
             for (int c = 0; c < N; ++c) {
                 solved[thread_index() * N + c] = has && c < n ? rounded(format, cell.near[1][c]) : A(0);
@@ -135,9 +135,9 @@ DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward
             // Nobody writes before all have read, and neighbours see what was solved.
             barrier();
         }
-        if (is_solved && turn == turn_of_cell) {
+        if (is_solved && pass == pass_of_cell) {
             UNROLL_SMALL
-            for (int c = 0; turn == 1 && c < N; ++c) {
+            for (int c = 0; pass == 1 && c < N; ++c) {
                 cell.near[0][c] = x0 > 0 ? solved[(thread_index() - 1) * N + c] : A(0);
                 cell.near[2][c] = x0 + 1 < g.dims[0] ? solved[(thread_index() + 1) * N + c] : A(0);
             }

@@ -94,11 +94,11 @@ const LARGEST: f64 = (1_u128 << 100) as f64;
 fn step_of<V: Number>(range: &Range, norm: f64, size: f64) -> f64 {
     let into_range = range.factor::<V::Wide>(size);
     let is_wide = V::PRECISION.is_scalar();
-    let has_room = V::PRECISION == Precision::F64 || size * STEP <= LARGEST;
+    let is_step_in_range = V::PRECISION == Precision::F64 || size * STEP <= LARGEST;
     match norm {
         _ if size == 0.0 || !size.is_finite() => 1.0,
         0.0 if into_range > 1.0 => into_range,
-        0.0 if is_wide && has_room => STEP,
+        0.0 if is_wide && is_step_in_range => STEP,
         0.0 => 1.0,
         // Sums of infinities of both signs are not numbers.
         _ if into_range < 1.0 => into_range,

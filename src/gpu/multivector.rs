@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SUMS: usize = 2 * MAX_VECTORS;
 
 /// Most partial sums of a reduction; the sums follow them.
-const MOST: usize = MAX_PARTS - SUMS;
+const MAX_PARTIAL_SUMS: usize = MAX_PARTS - SUMS;
 
 /// A matrix for multivectors.
 pub(super) struct MultivectorOperator {
@@ -73,7 +73,7 @@ impl<X: Number, Y: Number> Operator<Gpu, X, Y> for MultivectorOperator {
         assert!(!epilogue.has_blocks());
         let blocks = self.operator.product().multivector_blocks(self.k);
         let count = blocks * self.k;
-        if !epilogue.is_summed() || blocks == 0 || count > MOST {
+        if !epilogue.is_summed() || blocks == 0 || count > MAX_PARTIAL_SUMS {
             self.run(x.view(), &epilogue.without_sum())?;
             return Ok(0);
         }
@@ -157,13 +157,13 @@ impl Gpu {
 
     /// The sums of partial sums of `blocks` blocks, once for z·r and, with `both`, for z·q. Synchronises.
     fn multivector_sums(&self, k: usize, blocks: usize, both: bool) -> Result<(PerVector, PerVector)> {
-        let (halves, results) = (1 + usize::from(both), self.reduction(MOST, SUMS));
-        let (count, shift, parts) = (blocks as i64, k.ilog2() as i32, self.parts(halves * blocks * k));
-        self.launch_blocks(self.multivector_kernels().sums, halves, &[&count, &shift, &parts, &results])?;
+        let (products, results) = (1 + usize::from(both), self.reduction(MAX_PARTIAL_SUMS, SUMS));
+        let (count, shift, parts) = (blocks as i64, k.ilog2() as i32, self.parts(products * blocks * k));
+        self.launch_blocks(self.multivector_kernels().sums, products, &[&count, &shift, &parts, &results])?;
         let mut bytes = [0; SUMS * size_of::<f64>()];
         self.read_reduction(&results, &mut bytes)?;
         let sums = bytes.as_chunks::<8>().0;
-        let sum = |half: usize, c: usize| if c < k { f64::from_ne_bytes(sums[half * k + c]) } else { 0.0 };
+        let sum = |product: usize, c: usize| if c < k { f64::from_ne_bytes(sums[product * k + c]) } else { 0.0 };
         Ok((std::array::from_fn(|c| sum(0, c)), std::array::from_fn(|c| if both { sum(1, c) } else { 0.0 })))
     }
 }

@@ -9,7 +9,7 @@ use crate::scalar::Scalar;
 use crate::sparse::{SampledRow, Stencil};
 use std::sync::Arc;
 
-/// Entries of a row that a sample has room for, as in the kernel.
+/// Entries of a row that a sample holds, as in the kernel.
 const SAMPLED: usize = 28;
 
 /// Rows of a stencil with so many entries come by way of shared memory.

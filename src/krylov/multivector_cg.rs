@@ -1,7 +1,7 @@
 //! Conjugate gradients for several right-hand sides at once: one product and one application of the preconditioner for
 //! all of them, and scalars for each. A vector that has converged or broken down stays as it is while the others go on.
 
-use super::run::{LOOK, PROGRESS_FACTOR, RECURRENCE_FLOOR, iterations_left};
+use super::run::{DIRECT_CHECK_INTERVAL, PROGRESS_FACTOR, RECURRENCE_FLOOR, iterations_left};
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Preconditioner};
 use crate::error::{Result, try_capacity, try_extend};
 use crate::report::Phases;
@@ -66,7 +66,7 @@ pub struct MultivectorRun<'a, B: Multivectors, T: Scalar> {
     /// As in [`super::Run`].
     pub divergence: f64,
     /// As in [`super::Run`], for the iterations of all vectors.
-    pub look: Option<&'a mut dyn FnMut(usize) -> bool>,
+    pub direct_check: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// Seconds of operator and preconditioner.
     pub phases: &'a mut Phases,
 }
@@ -165,7 +165,7 @@ impl<B: Multivectors, T: Scalar> MultivectorCg<B, T> {
             vector.is_active =
                 goes_on && norm > run.targets[c].max(floor * scale) && iteration < run.limit && !has_stagnated;
         }
-        if iteration > 0 && iteration.is_multiple_of(LOOK) && self.is_cheaper_direct(run) {
+        if iteration > 0 && iteration.is_multiple_of(DIRECT_CHECK_INTERVAL) && self.is_cheaper_direct(run) {
             self.vectors.iter_mut().for_each(|vector| vector.is_active = false);
         }
         Ok(())
@@ -178,7 +178,7 @@ impl<B: Multivectors, T: Scalar> MultivectorCg<B, T> {
             iterations_left(norms, run.targets[c], run.limit - iterations)
         };
         let left = (0..self.k).filter(|c| self.vectors[*c].is_active).map(left).sum();
-        left > 0 && run.look.as_deref_mut().is_some_and(|look| look(left))
+        left > 0 && run.direct_check.as_deref_mut().is_some_and(|direct_check| direct_check(left))
     }
 
     /// After a solve, with the right-hand sides in q: the vectors whose x is better than its initial guess.

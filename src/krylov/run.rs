@@ -17,8 +17,8 @@ pub(super) const PROGRESS_FACTOR: f64 = 0.9;
 /// Consecutive iterations in which a narrow preconditioner may be far from symmetric.
 pub(super) const MAX_ASYMMETRIC: usize = 20;
 
-/// After every so many iterations the work that is left is estimated.
-pub(super) const LOOK: usize = 50;
+/// Iterations between two comparisons of the work that is left with that of a factorisation.
+pub(super) const DIRECT_CHECK_INTERVAL: usize = 50;
 
 /// From this iteration on iterates are stored. Solves that converge sooner need none.
 const FIRST_STORED: usize = 25;
@@ -67,7 +67,7 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     /// Told the iteration and the residual norm over that of b; whether to stop.
     pub monitor: Option<&'a dyn Fn(usize, f64) -> bool>,
     /// Told the iterations that are left, by an extrapolation; whether to factorise the matrix instead of them.
-    pub look: Option<&'a mut dyn FnMut(usize) -> bool>,
+    pub direct_check: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// For solves that fail.
     pub best: BestIterate<'a, B, T>,
     /// Iteration limit.
@@ -288,13 +288,15 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         Ok(if next == Next::Continue && self.is_cheaper_direct() { Next::Direct } else { next })
     }
 
-    /// Looks, after every [`LOOK`] iterations, whether a factorisation is cheaper than those that are left.
+    /// Whether, asked after every [`DIRECT_CHECK_INTERVAL`] iterations, a factorisation is cheaper than those that are left.
     fn is_cheaper_direct(&mut self) -> bool {
-        let Some(look) = self.look.as_deref_mut().filter(|_| self.iterations.is_multiple_of(LOOK)) else {
+        let Some(direct_check) =
+            self.direct_check.as_deref_mut().filter(|_| self.iterations.is_multiple_of(DIRECT_CHECK_INTERVAL))
+        else {
             return false;
         };
         let most = self.limit.saturating_sub(self.iterations);
-        look(iterations_left(self.history.iter().copied(), self.target / self.scale, most))
+        direct_check(iterations_left(self.history.iter().copied(), self.target / self.scale, most))
     }
 
     /// Tells the monitor, which may end an iteration that would go on.

@@ -68,7 +68,7 @@ impl System {
             divergence: f64::MAX,
             current: f64::NAN,
             monitor: None,
-            look: None,
+            direct_check: None,
             best: BestIterate { x: &mut best, is_zero: true, norm: f64::INFINITY },
             limit,
             iterations: 0,

@@ -42,8 +42,8 @@ pub(super) struct Fallback {
     factors: Factors,
     /// Whether it stands behind a solver for the transpose.
     is_transposed: bool,
-    /// Whether the Krylov method turns to factors where they are cheaper than the iterations that are left.
-    looks: bool,
+    /// Whether a Krylov method compares the cost of factors with that of the iterations that are left, and takes the cheaper.
+    compares_cost: bool,
 }
 
 enum Factors {
@@ -82,7 +82,7 @@ impl Fallback {
     /// operations decide, no times, so that the same system is solved in the same way again. The matrix is ordered at most once, and only where
     /// ordering alone costs less.
     pub fn is_cheaper(&mut self, context: &Context, iterations: usize, preconditioner: f64) -> bool {
-        if !self.looks {
+        if !self.compares_cost {
             return false;
         }
         let entries = self.matrix.entries() as f64;
@@ -174,12 +174,12 @@ impl Solver {
     pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
         let matrix = Arc::clone(matrix.filter(|_| self.may_factorise())?);
         // Iterations take little time on a GPU, and a preconditioner that the caller chose is not replaced before it fails.
-        let looks = self.context.gpu().is_none()
+        let compares_cost = self.context.gpu().is_none()
             && self.preconditioner_matrix.is_none()
             && !self.config.has_set("solver.preconditioner")
             && are_components_open(&self.config)
             && self.config.int("solver.max_iterations") >= PATIENT;
-        Some(Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false, looks })
+        Some(Fallback { matrix, precision, factors: Factors::NotNeeded, is_transposed: false, compares_cost })
     }
 
     /// Whether the matrix has a row without a diagonal entry, as that of a saddle point, and the options leave open what to do then.
@@ -201,7 +201,7 @@ impl Solver {
         let precision = self.precision();
         let matrix = Arc::clone(matrix);
         let factors = Factors::NotNeeded;
-        let fallback = Fallback { matrix, precision, factors, is_transposed: false, looks: false };
+        let fallback = Fallback { matrix, precision, factors, is_transposed: false, compares_cost: false };
         let made = fallback.ordered(&self.context).and_then(|made| match made {
             Factors::Ordered(plan) => fallback.factors_of(&self.context, *plan),
             made => Ok(made),

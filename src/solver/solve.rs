@@ -534,7 +534,7 @@ impl Solver {
             backend.any(own.is_some_and(|own| own(Progress { right_hand_side: index, iteration, residual })))
         });
         let context = &self.context;
-        let mut look = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
+        let mut direct_check = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
         let mut run = Run {
             backend,
             a: &**operator,
@@ -550,7 +550,7 @@ impl Solver {
             divergence: self.config.real("solver.divergence_tolerance"),
             current: f64::NAN,
             monitor: monitor.as_ref().map(|monitor| monitor as _),
-            look: look.as_mut().map(|look| look as _),
+            direct_check: direct_check.as_mut().map(|direct_check| direct_check as _),
             best: BestIterate { x: &mut **best, is_zero: guess == Guess::Zero, norm: f64::INFINITY },
             limit: self.config.int("solver.max_iterations"),
             iterations: report.iterations,

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Fewer right-hand sides than this are solved one by one.
-const FEWEST: usize = 3;
+const MIN_RIGHT_HAND_SIDES: usize = 3;
 
 /// Methods with a form for several right-hand sides.
 const METHODS: &[&str] = &["cg", "fcg"];
@@ -91,7 +91,7 @@ impl Solver {
         count: usize,
     ) -> Option<(usize, Range<usize>)> {
         let k = self.vectors_together(parts, count);
-        let begins = k > 1 && first.is_multiple_of(k) && count - first >= FEWEST;
+        let begins = k > 1 && first.is_multiple_of(k) && count - first >= MIN_RIGHT_HAND_SIDES;
         begins.then(|| (k, first..count.min(first + k)))
     }
 
@@ -135,7 +135,7 @@ impl Solver {
         let kept = parts.together.as_ref().map_or(0, |together| together.cg.vectors());
         let wanted = count.max(kept).min(allowed);
         match wanted {
-            _ if !is_plain || count < FEWEST => 1,
+            _ if !is_plain || count < MIN_RIGHT_HAND_SIDES => 1,
             8.. => 8,
             5.. if allowed >= 8 => 8,
             4.. => 4,
@@ -210,7 +210,7 @@ impl Solver {
         let absolute = self.config.real("solver.absolute_tolerance");
         let operations = inverse.as_ref().map_or(0.0, Inverse::operations);
         let context = &self.context;
-        let mut look = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
+        let mut direct_check = fallback.map(|fallback| |left: usize| fallback.is_cheaper(context, left, operations));
         let mut run = MultivectorRun {
             backend: &backend,
             a: &*a,
@@ -224,7 +224,7 @@ impl Solver {
             limit,
             window: self.config.int("solver.stagnation_window"),
             divergence: self.config.real("solver.divergence_tolerance"),
-            look: look.as_mut().map(|look| look as _),
+            direct_check: direct_check.as_mut().map(|direct_check| direct_check as _),
             phases: &mut self.phases,
         };
         let solved = cg.solve(&mut run).and_then(|()| {

@@ -207,7 +207,7 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
 }
 
 #[test]
-fn an_update_for_whose_places_there_is_no_room_works_without_them() {
+fn an_update_without_memory_for_symbolic_data_works_without_them() {
     let matrix = Arc::new(gallery::parse("poisson7:8").unwrap().into_matrix().unwrap());
     let options = config(&[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]);
     let apply = |amg: &mut Amg| {
@@ -222,7 +222,7 @@ fn an_update_for_whose_places_there_is_no_room_works_without_them() {
     let before = held(&amg);
     gpu.reset_peak();
     amg.update().unwrap();
-    assert!(held(&amg) > before, "places are counted");
+    assert!(held(&amg) > before, "symbolic data are counted");
     let (wanted, peak) = (apply(&mut amg), gpu.memory().peak);
     drop(amg);
     let mut worked = 0;
@@ -236,11 +236,11 @@ fn an_update_for_whose_places_there_is_no_room_works_without_them() {
         }
         assert_eq!(apply(&mut amg), wanted, "{percent} %");
     }
-    assert!(worked > 0, "without places there is room");
+    assert!(worked > 0, "without symbolic data it fits");
 }
 
 #[test]
-fn an_update_that_has_no_room_to_set_up_anew_leaves_the_hierarchy() {
+fn an_update_without_memory_for_a_new_set_up_leaves_the_hierarchy() {
     let matrix = Arc::new(gallery::parse("poisson7:7").unwrap().into_matrix().unwrap());
     let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
     let first = first.as_slice().to_vec();

@@ -107,9 +107,9 @@ mod tests {
         for (coarse, plus_i) in splittings(&s).into_iter().zip([true, false]) {
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
             // One of two truncations for each splitting, the other one on the next matrix.
-            let turn = (usize::from(plus_i) + a.columns.len()) % 2;
+            let checked = (usize::from(plus_i) + a.columns.len()) % 2;
             for (k, (max_entries, factor)) in [(4, 0.0), (0, 0.2)].into_iter().enumerate() {
-                if k != turn && !is_deep() {
+                if k != checked && !is_deep() {
                     continue;
                 }
                 let cut = Truncation::new(max_entries, factor);

@@ -66,8 +66,8 @@ fn first_pass<T: Scalar>(
     seed: u64,
 ) -> Result<(Weights, DeviceAggregates)> {
     let n = a.rows;
-    let (diagonal, halves) = (gpu.allocate::<f64>(n)?, gpu.allocate::<f64>(s.columns.len())?);
-    let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
+    let (diagonal, half_norms) = (gpu.allocate::<f64>(n)?, gpu.allocate::<f64>(s.columns.len())?);
+    let kernel = gpu.kernel(&format!("pair_half_norms_{}", T::PRECISION.name()))?;
     let (rows, size) = (n as i64, a.block.len() as i32);
     let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
     let arguments: [&dyn Argument; 9] = [
@@ -78,7 +78,7 @@ fn first_pass<T: Scalar>(
         &values,
         &s.offsets.view(),
         &s.columns.view(),
-        &halves.view(),
+        &half_norms.view(),
         &diagonal.view(),
     ];
     gpu.launch(kernel, n * LANES, &arguments)?;
@@ -96,7 +96,7 @@ fn first_pass<T: Scalar>(
         &rows,
         &s.offsets.view(),
         &s.columns.view(),
-        &halves.view(),
+        &half_norms.view(),
         &both.offsets.view(),
         &both.columns.view(),
         &both.values.view(),
@@ -108,9 +108,9 @@ fn first_pass<T: Scalar>(
         return Ok((weights, aggregates));
     }
     // Two transpositions sort the rows, whatever the order of the matrix.
-    let transposed = transpose_graph(gpu, s, halves)?;
-    let half = transpose(gpu, &transposed)?;
-    weights.couplings = add(gpu, &half, &transposed)?;
+    let transposed = transpose_graph(gpu, s, half_norms)?;
+    let sorted = transpose(gpu, &transposed)?;
+    weights.couplings = add(gpu, &sorted, &transposed)?;
     let aggregates = weights.aggregates(gpu, seed, false)?;
     Ok((weights, aggregates))
 }

@@ -10,7 +10,7 @@ use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 
-/// Rounds between two looks at how many unknowns are left; few graphs need more.
+/// Rounds before the host reads how many unknowns are undecided; few graphs need more.
 const ROUNDS: i32 = 5;
 
 /// Unknowns that one block decides, in as many rounds as it takes.
@@ -51,8 +51,11 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         100_000.. => 4,
         _ => 2 * lanes(entries, n).min(16),
     };
-    let (mark, decide, tail) =
-        (kernel(&format!("pmis_mark_{lanes}"))?, kernel(&format!("pmis_decide_{lanes}"))?, kernel("pmis_tail")?);
+    let (mark, decide, remaining_rounds) = (
+        kernel(&format!("pmis_mark_{lanes}"))?,
+        kernel(&format!("pmis_decide_{lanes}"))?,
+        kernel("pmis_remaining_rounds")?,
+    );
     let (offsets, columns) = (s.offsets.view(), s.columns.view());
     let mut round = 0;
     let mut left = n;
@@ -70,7 +73,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         let (list, next) = (of(round), of(round + 1));
         let graph: [&dyn Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
         let [a, b, c, d, e, f] = graph;
-        gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
+        gpu.launch_blocks(remaining_rounds, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
         left = gpu.fetch(counts.subslice(round as usize, 1))?[0] as usize;
         if left > 0 && round + ROUNDS > COUNTED_ROUNDS {
             // What is undecided was beaten in the round before, whose number must stay odd or even.

@@ -60,7 +60,7 @@ pub fn evenness(stencil: &Stencil, rows: &[SampledRow]) -> Evenness {
 }
 
 /// Cells along x and y below which steps to neighbours are not told apart.
-const FEWEST: usize = 3;
+const MIN_CELLS: usize = 3;
 
 /// The stencils of which a row may be that of an inner cell, with its columns, ascending: its couplings lead to neighbours on both sides, in two or
 /// three dimensions. Cells are numbered with x fastest.
@@ -77,11 +77,11 @@ pub fn stencils_of_row(rows: usize, block: usize, row: usize, columns: &[i32]) -
     }
     let mut found: Vec<Stencil> = Vec::new();
     // The nearest coupling beyond x leads to (0, 1, 0) or to (-1, 1, 0), the farthest to a neighbour in the next line or plane.
-    for nx in [*second, second + 1].into_iter().filter(|nx| *nx >= FEWEST && rows.is_multiple_of(*nx)) {
+    for nx in [*second, second + 1].into_iter().filter(|nx| *nx >= MIN_CELLS && rows.is_multiple_of(*nx)) {
         let planes = (-1..=1_i64).flat_map(|y| (-1..=1_i64).map(move |x| (y, x)));
         let planes = planes.filter_map(|(y, x)| usize::try_from(*farthest as i64 - y * nx as i64 - x).ok());
         let of_planes =
-            planes.filter(|plane| plane.is_multiple_of(nx) && plane / nx >= FEWEST && rows.is_multiple_of(*plane));
+            planes.filter(|plane| plane.is_multiple_of(nx) && plane / nx >= MIN_CELLS && rows.is_multiple_of(*plane));
         let flat = [rows].into_iter();
         for plane in of_planes.chain(flat) {
             let grid = Grid::new([nx, plane / nx, rows / plane]);

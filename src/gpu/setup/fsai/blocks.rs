@@ -10,8 +10,8 @@ use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 use std::sync::Arc;
 
-/// What a kernel has room for in shared memory, as in `kernels/fsai_blocks.cu`.
-struct Room {
+/// How large a row may be for a kernel that has it in shared memory, as in `kernels/fsai_blocks.cu`.
+struct SharedCapacity {
     kernel: &'static str,
     /// Scalar columns of the pattern of a row.
     scalars: usize,
@@ -21,8 +21,8 @@ struct Room {
     teams: usize,
 }
 
-const ROOM_OF_3: Room = Room { kernel: "fsai_blocks_3", scalars: 30, columns: 10, teams: 6 };
-const ROOM: Room = Room { kernel: "fsai_blocks_any", scalars: 48, columns: 20, teams: 2 };
+const CAPACITY_OF_3: SharedCapacity = SharedCapacity { kernel: "fsai_blocks_3", scalars: 30, columns: 10, teams: 6 };
+const CAPACITY: SharedCapacity = SharedCapacity { kernel: "fsai_blocks_any", scalars: 48, columns: 20, teams: 2 };
 
 /// Most blocks of threads in shared memory: about what an H200 holds.
 const MAX_BLOCKS: usize = 528;
@@ -87,18 +87,18 @@ impl<'a, T: Scalar> Rows<'a, T> {
         })
     }
 
-    fn has_room(&self, room: &Room) -> bool {
-        self.capacity <= room.columns && self.capacity * self.a.block.rows <= room.scalars
+    fn fits(&self, shared: &SharedCapacity) -> bool {
+        self.capacity <= shared.columns && self.capacity * self.a.block.rows <= shared.scalars
     }
 
     /// Computes rows in shared memory: all, or those that are left. Returns how many were left so far, each time they were. Waits for
     /// the device.
-    fn in_shared(&self, room: &Room, left: bool) -> Result<i32> {
+    fn in_shared(&self, shared: &SharedCapacity, left: bool) -> Result<i32> {
         let (gpu, a, adaptive) = (self.gpu, self.a, &self.adaptive);
-        let blocks = a.rows.div_ceil(room.teams).clamp(1, MAX_BLOCKS);
+        let blocks = a.rows.div_ceil(shared.teams).clamp(1, MAX_BLOCKS);
         let arguments: [&dyn Argument; 18] = [
             &(a.rows as i64),
-            &((blocks * room.teams) as i32),
+            &((blocks * shared.teams) as i32),
             &(a.block.rows as i32),
             &i32::from(left),
             &(adaptive.steps as i32),
@@ -116,7 +116,7 @@ impl<'a, T: Scalar> Rows<'a, T> {
             &self.lengths.view(),
             &self.counts.view(),
         ];
-        gpu.launch(kernel::<T>(gpu, room.kernel)?, blocks * BLOCK, &arguments)?;
+        gpu.launch(kernel::<T>(gpu, shared.kernel)?, blocks * BLOCK, &arguments)?;
         Ok(gpu.fetch(&self.counts)?[1])
     }
 
@@ -172,7 +172,7 @@ impl<'a, T: Scalar> Rows<'a, T> {
     }
 }
 
-/// The factor on an adaptive pattern, with about so many bytes of workspace. Rows without room in shared memory are computed in
+/// The factor on an adaptive pattern, with about so many bytes of workspace. Rows that do not fit into shared memory are computed in
 /// global memory. Waits for the device a few times.
 pub(super) fn adaptive_factor<T: Scalar>(
     gpu: &Gpu,
@@ -181,13 +181,13 @@ pub(super) fn adaptive_factor<T: Scalar>(
     workspace: usize,
 ) -> Result<Factor<Gpu, T>> {
     let rows = Rows::new(gpu, a, adaptive)?;
-    let rooms = [(a.block.rows == 3).then_some(&ROOM_OF_3), Some(&ROOM)];
+    let kernels = [(a.block.rows == 3).then_some(&CAPACITY_OF_3), Some(&CAPACITY)];
     // Rows left before the last kernel and after it; none before the first.
     let mut left: Option<(i32, i32)> = None;
-    for room in rooms.into_iter().flatten().filter(|room| rows.has_room(room)) {
+    for shared in kernels.into_iter().flatten().filter(|shared| rows.fits(shared)) {
         if left.is_none_or(|(before, after)| after > before) {
             let before = left.map_or(0, |(_, after)| after);
-            left = Some((before, rows.in_shared(room, left.is_some())?));
+            left = Some((before, rows.in_shared(shared, left.is_some())?));
         }
     }
     if left.is_none_or(|(before, after)| after > before) {
