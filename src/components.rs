@@ -127,6 +127,8 @@ pub(crate) struct SmootherInfo {
     pub uses_l1_diagonal: bool,
     /// Whether it is for structured grids alone.
     pub needs_grid: bool,
+    /// Whether it is a Gauss-Seidel sweep in the order of the unknowns or of colours.
+    is_gauss_seidel: bool,
     /// Whether the axes of coarsening depend on it, so that all levels must have it.
     pub relaxes_lines: bool,
     /// Where it works over ranks.
@@ -142,6 +144,7 @@ const FACTORS: SmootherInfo = SmootherInfo {
     uses_eigenvalue: false,
     uses_l1_diagonal: false,
     needs_grid: false,
+    is_gauss_seidel: false,
     relaxes_lines: false,
     over_ranks: OverRanks::Everywhere,
     on_gpu: false,
@@ -150,6 +153,7 @@ const DIAGONAL: SmootherInfo = SmootherInfo { is_diagonal: true, over_ranks: Ove
 const SPECTRAL: SmootherInfo = SmootherInfo { uses_eigenvalue: true, ..DIAGONAL };
 const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
 const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..FACTORS };
+const GAUSS_SEIDEL: SmootherInfo = SmootherInfo { is_gauss_seidel: true, ..MATRIX };
 const LINES: SmootherInfo =
     SmootherInfo { needs_grid: true, relaxes_lines: true, over_ranks: OverRanks::Nowhere("chebyshev"), ..MATRIX };
 
@@ -308,10 +312,10 @@ smoothers! {
     "chebyshev_fsai": FACTORS, smooth::fsai::ChebyshevFsaiSetup, smooth::fsai::ChebyshevFsaiSetup;
     "dilu": SmootherInfo { over_ranks: OverRanks::Nowhere("fsai"), ..MATRIX }, smooth::dilu::DiluSetup, smooth::dilu::DiluSetup;
     "fsai": FACTORS, smooth::fsai::FsaiSetup, smooth::fsai::FsaiSetup;
-    "gauss_seidel": SmootherInfo { over_ranks: OverRanks::OnHost("chebyshev"), ..MATRIX }, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
+    "gauss_seidel": SmootherInfo { over_ranks: OverRanks::OnHost("chebyshev"), ..GAUSS_SEIDEL }, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
     "ilu0": SmootherInfo { needs_grid: true, over_ranks: OverRanks::Nowhere("fsai"), ..MATRIX }, smooth::ilu0::Ilu0Setup, smooth::ilu0::Ilu0Setup;
     "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
-    "l1_gauss_seidel": SmootherInfo { over_ranks: OverRanks::Nowhere("l1_jacobi"), ..MATRIX }, host::l1_gauss_seidel::L1GaussSeidelSetup;
+    "l1_gauss_seidel": SmootherInfo { over_ranks: OverRanks::Nowhere("l1_jacobi"), ..GAUSS_SEIDEL }, host::l1_gauss_seidel::L1GaussSeidelSetup;
     "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;
     "line": LINES, smooth::line::LineSetup, smooth::line::LineSetup;
 }
@@ -322,6 +326,16 @@ pub const ANY_GAUSS_SEIDEL: &str = "any_gauss_seidel";
 /// Where a smoother works over ranks, by its name in the options.
 pub(crate) fn smoother_over_ranks(name: &str) -> OverRanks {
     smoother_info(if name == ANY_GAUSS_SEIDEL { "l1_gauss_seidel" } else { name }).over_ranks
+}
+
+/// Whether an option of this value is a Gauss-Seidel sweep.
+pub(crate) fn is_gauss_seidel(name: &str) -> bool {
+    name == ANY_GAUSS_SEIDEL || SMOOTHER_TABLE.iter().any(|info| info.name == name && info.is_gauss_seidel)
+}
+
+/// Whether an option of this value relaxes lines of a grid.
+pub(crate) fn relaxes_lines(name: &str) -> bool {
+    SMOOTHER_TABLE.iter().any(|info| info.name == name && info.relaxes_lines)
 }
 
 /// The coarsening where the options name none, for nodes of several unknowns or not.

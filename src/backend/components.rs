@@ -25,13 +25,14 @@ pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
     pub graph: &'a S::Graph,
     /// Varies random orders from level to level.
     pub seed: u64,
+    /// Whether the smoother relaxes lines of a grid.
+    pub relaxes_lines: bool,
 }
 
 impl<S: Setup, T: Scalar> CoarseningInput<'_, S, T> {
     /// The axis that the options name for line relaxation, where that is the smoother.
     pub fn line_axis(&self) -> Option<String> {
-        let is_line = self.parameters.text("amg.smoother.type") == "line";
-        is_line.then(|| self.parameters.text("amg.smoother.line.axis"))
+        self.relaxes_lines.then(|| self.parameters.text("amg.smoother.line.axis"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a solve that failed says may help: nothing that its set-up refuses, nor what it has tried.
 
 use super::Solver;
+use crate::components::is_gauss_seidel;
 use crate::config::Config;
 use crate::preconditioner::Method;
 use crate::presets;
@@ -33,7 +34,7 @@ impl Solver {
             has_true_norm,
             difficult: has_amg && !has_preset(config, "difficult"),
             // Its sweeps need the rows of other ranks. `auto` has them already.
-            convection: has_amg && !is_over_ranks && !self.effective.text("amg.smoother.type").contains("gauss_seidel"),
+            convection: has_amg && !is_over_ranks && !is_gauss_seidel(&self.effective.text("amg.smoother.type")),
             direct: is_plain
                 && has_matrix
                 && !is_over_ranks

@@ -6,7 +6,7 @@ use super::compute::Step;
 use crate::backend::components::CoarseningInput;
 use crate::backend::parameters::StrengthMeasure;
 use crate::backend::setup::{Coarse, Held, Setup, SetupMatrix};
-use crate::components::Components;
+use crate::components::{self, Components};
 use crate::context::LogLevel;
 use crate::error::{Result, fail};
 use crate::scalar::Scalar;
@@ -136,7 +136,9 @@ impl Builder<'_> {
     ) -> Result<Coarse<S>> {
         let (setup, seed) = (step.setup, step.level as u64);
         let coarsening = S::coarsening::<T>(self.coarsening().name).expect("looked for before set-up began");
-        let coarse = coarsening.coarsen(&CoarseningInput { setup, parameters: self.config, a, graph, seed })?;
+        let relaxes_lines = components::relaxes_lines(&self.config.text("amg.smoother.type"));
+        let input = CoarseningInput { setup, parameters: self.config, a, graph, seed, relaxes_lines };
+        let coarse = coarsening.coarsen(&input)?;
         match coarse {
             Coarse::Splitting(first) if step.level < self.config.int("amg.coarsening.aggressive_levels") => {
                 let second = setup.second_pass(graph, &first, seed)?;
