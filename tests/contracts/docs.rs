@@ -186,3 +186,10 @@ fn lines_of_the_documentation_are_short() {
         }
     }
 }
+
+/// A glossary that a reader has to search has failed.
+#[test]
+fn the_glossary_has_at_most_forty_lines() {
+    let lines = std::fs::read_to_string(root().join("docs/glossary.md")).unwrap().lines().count();
+    assert!(lines <= 40, "docs/glossary.md has {lines} lines");
+}
