@@ -30,7 +30,7 @@ fn the_presets_reference_is_current() {
 #[test]
 fn the_reference_of_reports_and_statuses_is_current() {
     let mut page = String::from(
-        "# What a report can be asked for\n\nGenerated from the table in `src/report.rs`. Read with `terrace_report_get_int`, `_real` and `_str`; \
+        "# What a report can be asked for\n\nGenerated from the table in `src/report/facts.rs`. Read with `terrace_report_get_int`, `_real` and `_str`; \
          `terrace_report_to_json` gives all at once.\n\n| key | index counts | meaning |\n| --- | --- | --- |\n",
     );
     for row in FACTS {
