@@ -67,55 +67,20 @@ template <class T> DEVICE void plain_weights(const TransferShape &g, int linear,
     weights[array * cells + cell] = As<T>::of(weight);
 }
 
-// Black-box weights of the fine cells that lie between coarse ones along the axes ODD, a bit for each; those of fewer axes are there. The axes are known
-// when it is compiled, so that b stays in registers. Without axes these are the coarse cells themselves.
+// The equation of a cell from the symmetric part of the matrix, entries along other axes than ODD added up: b by offsets, the diagonal, and the sums of
+// all entries and of their absolute values.
+struct CellEquation {
+    f64 b[27];
+    f64 diagonal, all, absolute;
+};
+
+// Adds the `entries` of a cell, in arrays of `array` values; where the matrix is `symmetric`, its own entries are the symmetric part.
 template <class T, int ODD>
-DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int symmetric, const StencilShape &s, const StencilNumbers &numbers,
-                            const In<T> &values, const Out<T> &weights) {
-    // The place of the cell: along the axes ODD the odd ones, along other coarsened axes the even ones.
-    i32 dims[3];
-    i64 count = 1;
-    UNROLL
-    for (int axis = 0; axis < 3; ++axis) {
-        dims[axis] = !g.axes[axis] ? g.fine[axis] : ODD >> axis & 1 ? g.fine[axis] / 2 : (g.fine[axis] + 1) / 2;
-        count *= dims[axis];
-    }
-    if (index >= count * s.block) {
-        return;
-    }
-    const int c = static_cast<int>(index / count);
-    int at[3];
-    tiled_point_of(dims, index - c * count, at);
-    // Places of the coarse cells at both sides along each axis, -1 where there is none, and numbers of steps from these.
-    i64 corners[3][2];
-    int unit[3], centre = 0;
-    f64 corner_count = 1.0;
-    UNROLL
-    for (int axis = 0; axis < 3; ++axis) {
-        const i64 of_coarse = axis == 0 ? 1 : axis == 1 ? g.coarse[0] : static_cast<i64>(g.coarse[0]) * g.coarse[1];
-        unit[axis] = axis == 0 ? 1 : unit[axis - 1] * (g.axes[axis - 1] ? 3 : 1);
-        centre += g.axes[axis] ? unit[axis] : 0;
-        const int left = at[axis], right = grid_step(g.coarse[axis], g.periodic[axis], left, 1);
-        corners[axis][0] = left * of_coarse;
-        corners[axis][1] = right < 0 ? -1 : right * of_coarse;
-        corner_count *= (ODD >> axis & 1) && right >= 0 ? 2.0 : 1.0;
-        at[axis] = g.axes[axis] ? 2 * at[axis] + (ODD >> axis & 1) : at[axis];
-    }
-    const i64 cells = coarse_cells(g);
-    if (ODD == 0) {
-        weights[(static_cast<i64>(centre) * s.block + c) * cells + corners[0][0] + corners[1][0] + corners[2][0]] = T(1);
-        return;
-    }
-    // The equation of the cell from the symmetric part of the matrix, entries along other axes added up. Where the matrix is `symmetric`, its own entries
-    // are that part.
-    const Neighbours near(s, at, s.pitch);
-    const i64 own = near.own(), array = static_cast<i64>(s.block) * s.block * array_size(s);
-    const In<T> entries = values.from((static_cast<i64>(c) * s.block + c) * array_size(s));
-    f64 b[27] = {};
-    f64 diagonal = 0.0, all = 0.0, absolute = 0.0;
+DEVICE void add_equation(int symmetric, const StencilNumbers &numbers, const Neighbours &near, i64 array, const In<T> &entries, CellEquation &equation) {
+    const i64 own = near.own();
     UNROLL
     for (int plane = 0; plane < 27; plane += 9) {
-        // All values of a plane of offsets are loaded before they are added; those that are not there from places that are.
+        // All values of a plane of offsets are loaded before they are added; those that are not there from addresses that are.
         T here[9], there[9];
         UNROLL
         for (int q = 0; q < 9; ++q) {
@@ -137,13 +102,61 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int
             const int code = plane + q;
             if (numbers.of[code] >= 0) {
                 const f64 entry = near[code] >= 0 ? times(0.5, to_f64(here[q]) + to_f64(there[q])) : 0.0;
-                all += entry;
-                absolute += magnitude(entry);
-                diagonal = code == 13 ? entry : diagonal;
-                b[13 + (ODD & 1 ? code % 3 - 1 : 0) + (ODD & 2 ? 3 * (code / 3 % 3 - 1) : 0) + (ODD & 4 ? 9 * (code / 9 - 1) : 0)] += entry;
+                equation.all += entry;
+                equation.absolute += magnitude(entry);
+                equation.diagonal = code == 13 ? entry : equation.diagonal;
+                equation.b[13 + (ODD & 1 ? code % 3 - 1 : 0) + (ODD & 2 ? 3 * (code / 3 % 3 - 1) : 0) + (ODD & 4 ? 9 * (code / 9 - 1) : 0)] += entry;
             }
         }
     }
+}
+
+// Black-box weights of the fine cells that lie between coarse ones along the axes ODD, a bit for each; those of fewer axes are there. The axes are known
+// when it is compiled, so that b stays in registers. Without axes these are the coarse cells themselves.
+template <class T, int ODD>
+DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int symmetric, const StencilShape &s, const StencilNumbers &numbers,
+                            const In<T> &values, const Out<T> &weights) {
+    // The coordinates of the cell: along the axes ODD the odd ones, along other coarsened axes the even ones.
+    i32 dims[3];
+    i64 count = 1;
+    UNROLL
+    for (int axis = 0; axis < 3; ++axis) {
+        dims[axis] = !g.axes[axis] ? g.fine[axis] : ODD >> axis & 1 ? g.fine[axis] / 2 : (g.fine[axis] + 1) / 2;
+        count *= dims[axis];
+    }
+    if (index >= count * s.block) {
+        return;
+    }
+    const int c = static_cast<int>(index / count);
+    int at[3];
+    tiled_point_of(dims, index - c * count, at);
+    // Positions of the coarse cells at both sides along each axis, -1 where there is none, and numbers of steps from these.
+    i64 corners[3][2];
+    int unit[3], centre = 0;
+    f64 corner_count = 1.0;
+    UNROLL
+    for (int axis = 0; axis < 3; ++axis) {
+        const i64 of_coarse = axis == 0 ? 1 : axis == 1 ? g.coarse[0] : static_cast<i64>(g.coarse[0]) * g.coarse[1];
+        unit[axis] = axis == 0 ? 1 : unit[axis - 1] * (g.axes[axis - 1] ? 3 : 1);
+        centre += g.axes[axis] ? unit[axis] : 0;
+        const int left = at[axis], right = grid_step(g.coarse[axis], g.periodic[axis], left, 1);
+        corners[axis][0] = left * of_coarse;
+        corners[axis][1] = right < 0 ? -1 : right * of_coarse;
+        corner_count *= (ODD >> axis & 1) && right >= 0 ? 2.0 : 1.0;
+        at[axis] = g.axes[axis] ? 2 * at[axis] + (ODD >> axis & 1) : at[axis];
+    }
+    const i64 cells = coarse_cells(g);
+    if (ODD == 0) {
+        weights[(static_cast<i64>(centre) * s.block + c) * cells + corners[0][0] + corners[1][0] + corners[2][0]] = T(1);
+        return;
+    }
+    const Neighbours near(s, at, s.pitch);
+    const i64 array = static_cast<i64>(s.block) * s.block * array_size(s);
+    const In<T> entries = values.from((static_cast<i64>(c) * s.block + c) * array_size(s));
+    CellEquation equation = {};
+    add_equation<T, ODD>(symmetric, numbers, near, array, entries, equation);
+    const auto &b = equation.b;
+    const f64 diagonal = equation.diagonal, all = equation.all, absolute = equation.absolute;
     const f64 sum = magnitude(all) <= times(rounding, absolute) ? 0.0 : all;
     f64 others = 0.0;
     UNROLL
@@ -153,7 +166,7 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int
     const f64 b_0 = sum - others;
     const bool usable = times(b_0, diagonal) > 0.0 && magnitude(b_0) > times(rounding, absolute);
     // Where the weights of a corner are for some steps towards the cell along the axes of `part`; -1 where there is no such corner.
-    const auto place = [&](int bits, int part) -> i64 {
+    const auto position = [&](int bits, int part) -> i64 {
         const i64 x = corners[0][bits & 1], y = corners[1][bits >> 1 & 1], z = corners[2][bits >> 2];
         int number = centre;
         UNROLL
@@ -181,25 +194,25 @@ DEVICE void black_box_along(i64 index, const TransferShape &g, f64 rounding, int
             for (int axis = 0, step = 1; axis < 3; ++axis, step *= 3) {
                 q += !(part >> axis & 1) ? 0 : bits >> axis & 1 ? step : -step;
             }
-            const i64 from = part == ODD ? -1 : place(bits, ODD & ~part);
+            const i64 from = part == ODD ? -1 : position(bits, ODD & ~part);
             total += part == ODD ? b[q] : times(b[q], from >= 0 ? to_f64(weights[from]) : 0.0);
         }
         found[bits] = usable ? -total / b_0 : 1.0 / corner_count;
     }
     UNROLL
     for (int bits = 0; bits < 8; ++bits) {
-        if (!(bits & ~ODD) && place(bits, ODD) >= 0) {
-            weights[place(bits, ODD)] = As<T>::of(found[bits]);
+        if (!(bits & ~ODD) && position(bits, ODD) >= 0) {
+            weights[position(bits, ODD)] = As<T>::of(found[bits]);
         }
     }
 }
 
-// `classes` sets of axes, three bits of `odd` for each. Blocks of threads take turns with them, so that the matrix is read from memory about once.
+// `classes` sets of axes, three bits of `odd` for each. Neighbouring blocks of threads have different sets, so that the matrix is read from memory about once.
 template <class T>
 DEVICE void black_box(const TransferShape &g, int classes, int odd, f64 rounding, int symmetric, const StencilShape &s, const StencilNumbers &numbers,
                       const In<T> &values, const Out<T> &weights) {
-    const i64 turn = block_index() / classes, index = turn * BLOCK + thread_index();
-    switch (odd >> 3 * static_cast<int>(block_index() - turn * classes) & 7) {
+    const i64 round = block_index() / classes, index = round * BLOCK + thread_index();
+    switch (odd >> 3 * static_cast<int>(block_index() - round * classes) & 7) {
     case 0: return black_box_along<T, 0>(index, g, rounding, symmetric, s, numbers, values, weights);
     case 1: return black_box_along<T, 1>(index, g, rounding, symmetric, s, numbers, values, weights);
     case 2: return black_box_along<T, 2>(index, g, rounding, symmetric, s, numbers, values, weights);
