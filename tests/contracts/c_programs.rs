@@ -14,7 +14,7 @@
 //! | memory estimate before, report after | `silent.c` |
 //! | panics become a status; the library goes on | `panic.c`, `src/capi/context.rs` |
 //! | no output of its own | every program here |
-//! | no exit or abort when memory runs out | `no_memory.c`, `failed_allocations.rs` |
+//! | no exit or abort when memory runs out | `no_memory.c`, `failed_allocations/` |
 //! | no hang in a child of `fork` | `forked.c` |
 //! | no trap of a floating-point exception; the environment comes back | `traps.c`, `src/capi/boundary/float_environment.rs` |
 //! | no signal handlers | `the_library_calls_nothing_that_ends_the_process_or_handles_signals` |

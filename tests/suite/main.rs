@@ -1,5 +1,5 @@
 //! The library as a Rust program uses it, on the host and on GPUs. One program, because each links the whole library: only what needs a process of
-//! its own (`allocations`, `failed_allocations.rs`, `gpu_memory.rs`) is another.
+//! its own (`allocations`, `failed_allocations`, `gpu_memory.rs`) is another.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,14 +1,16 @@
 //! Matrices over ranks, which are threads here: the same bits for any number of ranks, and errors on all of them.
 
 mod alone;
+mod failures;
 mod gauss_seidel;
+mod gpu;
 mod right_hand_sides;
 mod units;
 mod update;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
-use terrace::comm::{Communicator, Part, Reduction, threads};
+use std::sync::Arc;
+use terrace::comm::{Communicator, threads};
 use terrace::matrix::{GivenRows, Values};
 use terrace::report::Report;
 use terrace::sparse::Csr;
@@ -307,146 +309,6 @@ fn new_values_are_taken_over() {
     }
 }
 
-/// A communicator whose operations fail from some operation on, on one rank. The others have to notice.
-struct Faulty {
-    inner: Arc<dyn Communicator>,
-    left: Arc<Mutex<usize>>,
-}
-
-impl Faulty {
-    fn check(&self) -> Result<()> {
-        let mut left = self.left.lock().unwrap();
-        if *left == 0 {
-            return Err(Error::new(Status::Callback, "the network is down"));
-        }
-        *left -= 1;
-        Ok(())
-    }
-}
-
-impl Communicator for Faulty {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-
-    fn exchange(
-        &self,
-        tag: i32,
-        sends: &[Part],
-        outgoing: &[u8],
-        receives: &[Part],
-        incoming: &mut [u8],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<()> {
-        self.check()?;
-        self.inner.exchange(tag, sends, outgoing, receives, incoming, meanwhile)
-    }
-
-    fn all_gather(&self, own: &[u8], lengths: &[usize], all: &mut [u8]) -> Result<()> {
-        self.check()?;
-        self.inner.all_gather(own, lengths, all)
-    }
-
-    fn all_reduce(&self, numbers: &mut [i64], reduction: Reduction) -> Result<()> {
-        self.check()?;
-        self.inner.all_reduce(numbers, reduction)
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.inner.barrier()
-    }
-
-    fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
-        Ok(Arc::new(Faulty { inner: self.inner.duplicate()?, left: Arc::clone(&self.left) }))
-    }
-
-    fn revoke(&self) {
-        self.inner.revoke();
-    }
-
-    fn set_timeout(&self, seconds: f64) -> Result<()> {
-        self.inner.set_timeout(seconds)
-    }
-}
-
-/// Whether all went well, when the communicator of rank 1 fails after so many operations. Returns at all, too.
-fn survives(a: &Csr<f64>, operations: usize) -> bool {
-    let starts = evenly(a.rows, 3);
-    let b = right_hand_side(a.rows);
-    let left = Arc::new(Mutex::new(operations));
-    let ranks = threads(3).into_iter().map(|inner| -> Arc<dyn Communicator> {
-        if inner.rank() == 1 { Arc::new(Faulty { inner, left: Arc::clone(&left) }) } else { inner }
-    });
-    let results = on_ranks(ranks.collect(), |context, rank| -> Result<Status> {
-        let own = starts[rank]..starts[rank + 1];
-        let matrix = Arc::new(Matrix::distributed(context, Ok(given(a, own.clone())))?);
-        let mut solver =
-            Solver::new(context, &config(&[("amg.coarsest.max_rows", "20"), ("amg.ranks.gathered_rows", "40")]));
-        solver.setup(Some(&matrix))?;
-        let mut x = vec![0.0; own.len()];
-        solver.solve(&b[own], &mut x, Guess::Zero)
-    });
-    let failed = results.iter().filter(|result| result.is_err()).count();
-    assert!(failed == 0 || failed == 3, "after {operations} operations: {results:?}");
-    failed == 0
-}
-
-#[test]
-fn a_communicator_that_fails_on_one_rank_in_any_phase_fails_on_all() {
-    let a = matrix("poisson5:12");
-    let mut operations = 0;
-    while !survives(&a, operations) {
-        // Creation and set-up one by one, then samples of the solve.
-        operations += if operations < 150 { 3 } else { 29 };
-        assert!(operations < 100_000);
-    }
-    assert!(operations > 60, "{operations}");
-}
-
-#[test]
-fn a_rank_that_stays_away_is_waited_for_as_long_as_the_option_says() {
-    let a = matrix("poisson5:12");
-    let starts = evenly(a.rows, 3);
-    let b = right_hand_side(a.rows);
-    // Rank 1 takes no part in set-up, or in the second solve, until the others have given up.
-    for (away_from_setup, options) in [(true, &[][..]), (false, &[]), (false, &[("amg.ranks.gathered_rows", "40")])] {
-        let (done, start) = (std::sync::Barrier::new(3), std::time::Instant::now());
-        let options = [options, &[("comm.timeout", "0.1"), ("amg.coarsest.max_rows", "20")]].concat();
-        let results = on_ranks(threads(3), |context, rank| {
-            let own = starts[rank]..starts[rank + 1];
-            let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own.clone()))).unwrap());
-            let mut solver = Solver::new(context, &config(&options));
-            let mut x = vec![0.0; own.len()];
-            if away_from_setup && rank == 1 {
-                done.wait();
-                return solver.setup(Some(&matrix));
-            }
-            let mut result = solver.setup(Some(&matrix));
-            if !away_from_setup {
-                result.unwrap();
-                solver.solve(&b[own.clone()], &mut x, Guess::Zero).unwrap();
-                if rank == 1 {
-                    done.wait();
-                }
-                result = solver.solve(&b[own], &mut x, Guess::Zero).map(|_| ());
-            }
-            if rank != 1 {
-                done.wait();
-            }
-            result
-        });
-        for (rank, result) in results.into_iter().enumerate() {
-            let error = result.unwrap_err();
-            assert_eq!(error.status, Status::Callback, "rank {rank}: {error}");
-        }
-        assert!(start.elapsed().as_secs() < 30, "{options:?}");
-    }
-}
-
 #[test]
 fn near_null_spaces_and_functions_are_given_by_each_rank() {
     let a = matrix("elasticity:5");
@@ -555,54 +417,6 @@ fn a_setup_that_is_divided_gives_the_hierarchy_of_one_rank() {
                 assert_eq!(levels(&there), levels(&report), "{name} {options:?} {starts:?} {rows}");
                 assert!(other == x, "{name} {options:?} {starts:?} {rows}");
             }
-        }
-    }
-}
-
-#[test]
-fn solves_on_gpus_have_the_same_bits_for_any_number_of_ranks() {
-    let small = [("amg.coarsest.max_rows", "20"), ("amg.ranks.gathered_rows", "60")];
-    let cases: &[(&str, &[(&str, &str)])] = &[
-        ("poisson7:8", &small),
-        ("poisson7:8", &[("precision.preset", "single"), ("amg.coarsening.type", "pmis"), small[0], small[1]]),
-        ("convection_diffusion:20", &[("solver.type", "gmres"), ("amg.smoother.type", "l1_jacobi"), small[0]]),
-        ("poisson5:16", &[("precision.matrix", "f16"), ("precision.vector", "f32"), ("solver.type", "fcg"), small[0]]),
-        ("poisson5:16", &[("solver.preconditioner", "jacobi")]),
-        ("poisson5:16", &[("solver.preconditioner", "fsai")]),
-    ];
-    for (name, options) in cases {
-        let a = matrix(name);
-        let n = a.rows;
-        let (x, report) = solve_on("sim", &a, &[0, n], options);
-        assert!(true_residual(&a, &x) <= 1.1e-8, "{name} {options:?}");
-        let (_, on_host) = solve(&a, &[0, n], options);
-        let off = report.solves[0].iterations.abs_diff(on_host.solves[0].iterations);
-        assert!(off <= 1, "{name} {options:?}: {off} iterations more or less than on the host");
-        for starts in [evenly(n, 2), vec![0, 0, n / 3, n / 3, n]] {
-            let (other, there) = solve_on("sim", &a, &starts, options);
-            assert_eq!(there.solves[0].history, report.solves[0].history, "{name} {options:?} {starts:?}");
-            assert!(other.iter().zip(&x).all(|(o, x)| o.to_bits() == x.to_bits()), "{name} {options:?} {starts:?}");
-        }
-    }
-}
-
-#[test]
-fn what_ranks_on_gpus_cannot_do_is_refused() {
-    let a = matrix("poisson5:12");
-    let cases: &[(&str, &str, &str)] = &[
-        ("solver.type", "bicgstab", "use \"gmres\""),
-        ("amg.setup", "device", "set-up runs on the host"),
-        ("amg.smoother.type", "gauss_seidel", "use \"chebyshev\""),
-        ("solver.null_space", "constant", "use the device \"host\""),
-    ];
-    for (key, value, sentence) in cases {
-        let errors = on_devices("sim", threads(2), |context, rank| {
-            let own = evenly(a.rows, 2)[rank]..evenly(a.rows, 2)[rank + 1];
-            let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own))).unwrap());
-            Solver::new(context, &config(&[(key, value)])).setup(Some(&matrix)).unwrap_err()
-        });
-        for error in errors {
-            assert!(error.status == Status::Unsupported && error.message.contains(sentence), "{error}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Updates over ranks: the bits of one rank after the same updates, and errors on all of them.
 
+use super::failures::Faulty;
 use super::*;
+use std::sync::Mutex;
 use terrace::Precision;
 
 type Options<'a> = &'a [(&'a str, &'a str)];

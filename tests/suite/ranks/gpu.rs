@@ -1,0 +1,51 @@
+//! Ranks with a GPU each: the same bits for any number of them, and what they refuse.
+
+use super::*;
+
+#[test]
+fn solves_on_gpus_have_the_same_bits_for_any_number_of_ranks() {
+    let small = [("amg.coarsest.max_rows", "20"), ("amg.ranks.gathered_rows", "60")];
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("poisson7:8", &small),
+        ("poisson7:8", &[("precision.preset", "single"), ("amg.coarsening.type", "pmis"), small[0], small[1]]),
+        ("convection_diffusion:20", &[("solver.type", "gmres"), ("amg.smoother.type", "l1_jacobi"), small[0]]),
+        ("poisson5:16", &[("precision.matrix", "f16"), ("precision.vector", "f32"), ("solver.type", "fcg"), small[0]]),
+        ("poisson5:16", &[("solver.preconditioner", "jacobi")]),
+        ("poisson5:16", &[("solver.preconditioner", "fsai")]),
+    ];
+    for (name, options) in cases {
+        let a = matrix(name);
+        let n = a.rows;
+        let (x, report) = solve_on("sim", &a, &[0, n], options);
+        assert!(true_residual(&a, &x) <= 1.1e-8, "{name} {options:?}");
+        let (_, on_host) = solve(&a, &[0, n], options);
+        let off = report.solves[0].iterations.abs_diff(on_host.solves[0].iterations);
+        assert!(off <= 1, "{name} {options:?}: {off} iterations more or less than on the host");
+        for starts in [evenly(n, 2), vec![0, 0, n / 3, n / 3, n]] {
+            let (other, there) = solve_on("sim", &a, &starts, options);
+            assert_eq!(there.solves[0].history, report.solves[0].history, "{name} {options:?} {starts:?}");
+            assert!(other.iter().zip(&x).all(|(o, x)| o.to_bits() == x.to_bits()), "{name} {options:?} {starts:?}");
+        }
+    }
+}
+
+#[test]
+fn what_ranks_on_gpus_cannot_do_is_refused() {
+    let a = matrix("poisson5:12");
+    let cases: &[(&str, &str, &str)] = &[
+        ("solver.type", "bicgstab", "use \"gmres\""),
+        ("amg.setup", "device", "set-up runs on the host"),
+        ("amg.smoother.type", "gauss_seidel", "use \"chebyshev\""),
+        ("solver.null_space", "constant", "use the device \"host\""),
+    ];
+    for (key, value, sentence) in cases {
+        let errors = on_devices("sim", threads(2), |context, rank| {
+            let own = evenly(a.rows, 2)[rank]..evenly(a.rows, 2)[rank + 1];
+            let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own))).unwrap());
+            Solver::new(context, &config(&[(key, value)])).setup(Some(&matrix)).unwrap_err()
+        });
+        for error in errors {
+            assert!(error.status == Status::Unsupported && error.message.contains(sentence), "{error}");
+        }
+    }
+}
