@@ -91,12 +91,12 @@ public:
         of.check(rows);
         rows_ = rows;
         order_ = of.order;
-        place();
+        invert_order();
         find_pattern(of.components, entries, visit);
         const std::int64_t stored = static_cast<std::int64_t>(columns_.size()) * of.components * of.components;
         if (of.components > 1 && 2 * entries <= stored) {
             if (of.coordinates.empty()) order_.clear();
-            place();
+            invert_order();
             find_pattern(1, entries, visit);
         }
         fill(visit);
@@ -109,7 +109,7 @@ public:
     }
 
 private:
-    void place() {
+    void invert_order() {
         position_.resize(order_.size());
         for (std::size_t k = 0; k < order_.size(); ++k) position_[static_cast<std::size_t>(order_[k])] = static_cast<std::int32_t>(k);
     }
@@ -147,7 +147,7 @@ private:
     template <class Visit>
     bool fill(Visit &&visit) {
         const std::int64_t count = rows_ / block_, area = block_ * block_;
-        // The place of each column in the row at hand; places of other rows are out of its range.
+        // The position of each column in the row at hand; positions of other rows are out of its range.
         std::vector<std::int64_t> at(static_cast<std::size_t>(count), -1);
         values_.assign(columns_.size() * static_cast<std::size_t>(area), Value(0));
         std::vector<std::int64_t> last(static_cast<std::size_t>(count), -1);

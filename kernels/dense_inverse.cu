@@ -1,5 +1,5 @@
 // The inverse of the coarsest matrix: as in src/host/dense.rs, with its bits. One block of threads factors a panel:
-// it finds some pivots, with their rows and columns as they are at their turn. Then all elements of the matrix are
+// it finds some pivots, with their rows and columns as they are when each is eliminated. Then all elements of the matrix are
 // updated.
 #include "numbers.h"
 
@@ -82,29 +82,29 @@ KERNEL(dense_symmetric, i64 n, In<f64> a, Out<f64> m, Out<f64> diagonal, Out<f64
 // Threads visit positions in ascending order.
 struct Best {
     u64 key;
-    i64 place;
+    i64 position;
 };
 template <bool LAST> DEVICE bool comes_before(const Best &a, const Best &b) {
-    return a.key > b.key || (a.key == b.key && a.key != 0 && (LAST ? a.place > b.place : a.place < b.place));
+    return a.key > b.key || (a.key == b.key && a.key != 0 && (LAST ? a.position > b.position : a.position < b.position));
 }
 template <bool LAST> DEVICE Best block_best(Best own) {
     constexpr int WARPS = BLOCK / WARP;
     SHARED(u64, keys, WARPS);
-    SHARED(i64, places, WARPS);
+    SHARED(i64, positions, WARPS);
     UNROLL
     for (int step = WARP / 2; step > 0; step /= 2) {
         const int from = Group<WARP>::rank() ^ step;
-        const Best other{Group<WARP>::shuffle(own.key, from), Group<WARP>::shuffle(own.place, from)};
+        const Best other{Group<WARP>::shuffle(own.key, from), Group<WARP>::shuffle(own.position, from)};
         own = comes_before<LAST>(other, own) ? other : own;
     }
     if (Group<WARP>::rank() == 0) {
         keys[thread_index() / WARP] = own.key;
-        places[thread_index() / WARP] = own.place;
+        positions[thread_index() / WARP] = own.position;
     }
     barrier();
     UNROLL
     for (int w = 0; w < WARPS; ++w) {
-        const Best other{keys[w], places[w]};
+        const Best other{keys[w], positions[w]};
         own = comes_before<LAST>(other, own) ? other : own;
     }
     return own;
@@ -121,12 +121,12 @@ DEVICE i64 next_pivot(i64 n, f64 tiny, const In<f64> &diagonal, const Out<f64> &
             own = comes_before<false>(next, own) ? next : own;
         }
     }
-    return block_best<false>(own).place;
+    return block_best<false>(own).position;
 }
 
 // A panel of the sweep operator: positions and values of pivots, their rows, and their columns over the pivot, each
-// as it is at its turn. `left` is the diagonal of what is not swept, and NaN for what is.
-KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
+// as it is when the pivot is eliminated. `left` is the diagonal of what is not swept, and NaN for what is.
+KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> pivot_rows, Out<f64> pivots, Out<f64> rows,
        Out<f64> factors, Out<u64> status) {
     int found = 0;
     for (; found < PANEL && status[DENSE_FAILED] == 0; ++found) {
@@ -141,8 +141,8 @@ KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left,
             f64 column = m[j * n + k];
             for (int s = 0; s < found; ++s) {
                 const f64 of_row = factors[s * n + k];
-                row = j == places[s] ? of_row : row - times(of_row, rows[s * n + j]);
-                column = j == places[s] ? column / pivots[s] : column - times(factors[s * n + j], rows[s * n + k]);
+                row = j == pivot_rows[s] ? of_row : row - times(of_row, rows[s * n + j]);
+                column = j == pivot_rows[s] ? column / pivots[s] : column - times(factors[s * n + j], rows[s * n + k]);
             }
             const f64 factor = column / pivot;
             rows[found * n + j] = row;
@@ -150,7 +150,7 @@ KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left,
             left[j] = j == k ? f64_of(NOT_A_NUMBER) : left[j] - times(factor, row);
         }
         if (thread_index() == 0) {
-            places[found] = k;
+            pivot_rows[found] = k;
             pivots[found] = pivot;
         }
         barrier();
@@ -162,7 +162,7 @@ KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left,
 
 // The same for at most as many rows as threads: each thread keeps its elements of the earlier rows and columns, and
 // the thread of a pivot broadcasts its own.
-KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
+KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> pivot_rows, Out<f64> pivots, Out<f64> rows,
        Out<f64> factors, Out<u64> status) {
     SHARED(f64, of_row, PANEL);
     SHARED(f64, of_column, PANEL);
@@ -178,7 +178,7 @@ KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64>
     const bool has_failed = status[DENSE_FAILED] != 0;
     for (; found < PANEL && !has_failed; ++found) {
         const bool is_one = is_row && own_left > times(tiny, size);
-        const i64 k = block_best<false>(is_one ? Best{ordered(own_left / size), j} : Best{0, -1}).place;
+        const i64 k = block_best<false>(is_one ? Best{ordered(own_left / size), j} : Best{0, -1}).position;
         if (k < 0) {
             break;
         }
@@ -216,7 +216,7 @@ KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64>
         if (j == 0) {
             taken[found] = k;
             taken_pivots[found] = pivot;
-            places[found] = k;
+            pivot_rows[found] = k;
             pivots[found] = pivot;
         }
         barrier();
@@ -230,7 +230,7 @@ KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64>
 }
 
 // Updates all elements with the steps of a panel, a thread for each.
-KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64> factors, Out<f64> m, In<u64> status) {
+KERNEL(dense_sweep, i64 n, In<i64> pivot_rows, In<f64> pivots, In<f64> rows, In<f64> factors, Out<f64> m, In<u64> status) {
     const int found = static_cast<int>(status[DENSE_FOUND]);
     const i64 at = global_index();
     if (at >= n * n || found == 0) {
@@ -248,7 +248,7 @@ KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64>
     UNROLL
     for (int s = 0; s < PANEL; ++s) {
         if (s < found) {
-            const i64 k = places[s];
+            const i64 k = pivot_rows[s];
             if (i == k) {
                 v = j == k ? -1.0 / pivots[s] : v / pivots[s];
             } else {
@@ -286,7 +286,7 @@ KERNEL(dense_eliminate, i64 n, i64 k, f64 share, In<f64> a, In<f64> inverse, Out
         own = comes_before<true>(next, own) ? next : own;
     }
     own = block_best<true>(own);
-    const i64 best = own.place < 0 ? k : own.place;
+    const i64 best = own.position < 0 ? k : own.position;
     const f64 pivot = a[best * n + k];
     const bool usable = !(magnitude(pivot) <= times(share, f64_of(static_cast<i64>(status[DENSE_LARGEST]))));
     UNROLL

@@ -139,8 +139,8 @@ template <class T, int N, bool SINGLE_PASS, class M> struct RowPasses {
             }
         });
         ROLLED
-        for (int turns = seen; QUEUES_SLOTS && Tile<N>::any(turns < SlotQueue<BITS>::LENGTH); ++turns) {
-            if (turns < SlotQueue<BITS>::LENGTH) {
+        for (int queued = seen; QUEUES_SLOTS && Tile<N>::any(queued < SlotQueue<BITS>::LENGTH); ++queued) {
+            if (queued < SlotQueue<BITS>::LENGTH) {
                 queue.push(0);
             }
         }

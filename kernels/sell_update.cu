@@ -92,10 +92,12 @@ template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, cons
     }
 }
 
-// Slots of a chunk; slots_of_part gives those of part `part` of `parts`.
+// Slots of a chunk from `first` up to `last`.
 struct SlotRange {
     i64 first, last;
 };
+
+// The slots of part `part` of `parts` of a chunk.
 DEVICE SlotRange slots_of_part(i64 start, i64 end, int part, int parts) {
     const i64 length = (end - start + parts - 1) / parts, first = start + part * length;
     return SlotRange{first < end ? first : end, first + length < end ? first + length : end};

@@ -68,12 +68,12 @@ impl SellLayout {
         let is_first = !self.used.swap(true, Ordering::Relaxed);
         let occupied = gpu.allocate::<u32>(if is_first { 0 } else { self.slots * self.height / GROUP })?;
         let bases = gpu.allocate(self.slots)?;
-        let places = self.slots * self.height;
+        let padded = self.slots * self.height;
         let offsets = match self.bits {
-            8 => Offsets::Eight(gpu.allocate(places)?),
-            _ => Offsets::Sixteen(gpu.allocate(places)?),
+            8 => Offsets::Eight(gpu.allocate(padded)?),
+            _ => Offsets::Sixteen(gpu.allocate(padded)?),
         };
-        let values = gpu.allocate::<S>(places * a.block.len())?;
+        let values = gpu.allocate::<S>(padded * a.block.len())?;
         let count = self.starts.len() - 1;
         let pattern = a.pattern();
         let tile = of_tile(&pattern, self.height, FILLED_TILE_BYTES / (size_of::<i32>() + size_of::<S>()));

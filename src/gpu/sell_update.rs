@@ -76,15 +76,15 @@ impl ValueUpdate {
         Ok((to, inverse))
     }
 
-    /// The places of the diagonal.
+    /// The positions of the diagonal.
     pub fn diagonal<T: Number>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<&Buffer<i32>> {
         if let Some(diagonal) = self.diagonal.get() {
             return Ok(diagonal);
         }
-        let places = gpu.allocate::<i32>(a.rows)?;
-        let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &a.offsets.view(), &a.columns.view(), &places.view()];
+        let positions = gpu.allocate::<i32>(a.rows)?;
+        let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &a.offsets.view(), &a.columns.view(), &positions.view()];
         gpu.launch(gpu.kernel("diagonal_positions")?, a.rows * 8, &arguments)?;
-        Ok(self.diagonal.get_or_init(|| places))
+        Ok(self.diagonal.get_or_init(|| positions))
     }
 
     /// The values of scalars in f16, where that holds all of them exactly. Waits for the device.

@@ -124,11 +124,11 @@ impl<'a, T: Scalar> Rows<'a, T> {
     fn in_global(&self, left: bool, workspace: usize) -> Result<()> {
         let (gpu, a, adaptive, capacity, n) = (self.gpu, self.a, &self.adaptive, self.capacity, self.a.block.rows);
         let most = ((capacity + 1) * longest_row(gpu, a.rows, &a.offsets)?).min(a.rows).max(1);
-        let (numbers, keys, places) = (system_size(capacity, n) + most, most + capacity, (capacity + 1) * most);
-        let bytes = numbers * T::PRECISION.bytes() + 4 * (keys + places);
+        let (numbers, keys, positions) = (system_size(capacity, n) + most, most + capacity, (capacity + 1) * most);
+        let bytes = numbers * T::PRECISION.bytes() + 4 * (keys + positions);
         let groups = (workspace / bytes).clamp(1, MAX_GROUPS).min(a.rows.max(1));
-        let [keys, places] = [keys, places].map(|length| gpu.allocate::<i32>(groups * length));
-        let (numbers, keys, places) = (gpu.allocate::<T>(groups * numbers)?, keys?, places?);
+        let [keys, positions] = [keys, positions].map(|length| gpu.allocate::<i32>(groups * length));
+        let (numbers, keys, positions) = (gpu.allocate::<T>(groups * numbers)?, keys?, positions?);
         let arguments: [&dyn Argument; 22] = [
             &(a.rows as i64),
             &(groups as i32),
@@ -147,7 +147,7 @@ impl<'a, T: Scalar> Rows<'a, T> {
             &self.diagonals.inverses.view(),
             &numbers.view(),
             &keys.view(),
-            &places.view(),
+            &positions.view(),
             &self.columns.view(),
             &self.values.view(),
             &self.lengths.view(),
