@@ -149,39 +149,6 @@ DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward
     }
 }
 
-// The entries at steps -1, 0 and 1 along a line for R cells from x0 on; `own` is the number of that line among those of the stencil, or -1.
-template <int R, class S, class A>
-DEVICE void load_entries(const StencilShape &g, int own, i64 line, int x0, const In<S> &values, A (&entries)[3][R]) {
-    const i64 size = array_size(g);
-    UNROLL
-    for (int d = 0; d < 3; ++d) {
-        const int number = own < 0 ? -1 : g.number[3 * own + d];
-        if (number >= 0) {
-            const Pack<S, R> value = values.template pack_once<R>(number * size + line * g.pitch + x0);
-            UNROLL
-            for (int q = 0; q < R; ++q) {
-                entries[d][q] = As<A>::of(value.of[q]);
-            }
-        }
-    }
-}
-
-// The inverses of the diagonal of R cells from x0 on, of a line that begins at `at`.
-template <int R, class S, class A> DEVICE void load_inverses(const StencilShape &g, i64 at, int x0, const In<S> &inverse, A (&inverses)[R]) {
-    if (g.aligned) {
-        const Pack<S, R> value = inverse.template pack_once<R>(at + x0);
-        UNROLL
-        for (int q = 0; q < R; ++q) {
-            inverses[q] = As<A>::of(value.of[q]);
-        }
-    } else {
-        UNROLL
-        for (int q = 0; q < R; ++q) {
-            inverses[q] = x0 + q < g.dims[0] ? As<A>::of(inverse[at + x0 + q]) : A(0);
-        }
-    }
-}
-
 // Both parities of scalar lines of a colour in one pass over the matrix: the even cells of a line, then the odd ones, or backward the odd ones first.
 // 1 << shift threads share a line, R cells each, strip after strip.
 template <int R, class S, class A, bool FROM_ZERO>
@@ -191,7 +158,7 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
     const int threads = 1 << shift, t = thread_index() & (threads - 1), nx = g.dims[0];
     int y = 0, z = 0;
     const bool has_line = line_of(g, cells, global_index() >> shift, y, z);
-    const i64 line = y + static_cast<i64>(g.dims[1]) * z, at = line * nx;
+    const i64 line = y + static_cast<i64>(g.dims[1]) * z, at = line * nx, size = array_size(g);
     const Changing<A> x{v, format};
     const int strip = threads * R, strips = (nx + strip - 1) / strip;
     for (int k = 0; k < strips; ++k) {
@@ -207,10 +174,31 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
             for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, A>) {
                 add_lines<R>(g, l, own, y, z, line, x0, values, x, rest);
             }
-            load_entries<R>(g, own, line, x0, values, entries);
+            UNROLL
+            for (int d = 0; d < 3; ++d) {
+                const int number = own < 0 ? -1 : g.number[3 * own + d];
+                if (number >= 0) {
+                    const Pack<S, R> value = values.template pack_once<R>(number * size + line * g.pitch + x0);
+                    UNROLL
+                    for (int q = 0; q < R; ++q) {
+                        entries[d][q] = As<A>::of(value.of[q]);
+                    }
+                }
+            }
             A right[R] = {};
             cells_along<R>(g, at, x0, Changing<A>{b, format}, right);
-            load_inverses<R>(g, at, x0, inverse, inverses);
+            if (g.aligned) {
+                const Pack<S, R> value = inverse.template pack_once<R>(at + x0);
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    inverses[q] = As<A>::of(value.of[q]);
+                }
+            } else {
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    inverses[q] = x0 + q < nx ? As<A>::of(inverse[at + x0 + q]) : A(0);
+                }
+            }
             UNROLL
             for (int q = 0; q < R; ++q) {
                 rest[q] = right[q] - rest[q];
