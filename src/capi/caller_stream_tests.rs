@@ -104,6 +104,53 @@ fn products_with_vectors_wait() {
 }
 
 #[test]
+fn transposed_products_and_solves_wait() {
+    let lent = Lent::being_doubled();
+    let (gpu, ctx, a) = (&lent.gpu, lent.context.0, lent.matrix);
+    let (x, y) = (gpu.upload(&[0.0_f64; N]).unwrap(), gpu.upload(&[0.0_f64; N]).unwrap());
+    gpu.write_on_default_stream(vec![1.0; N], &x);
+    let (from, to) = (pointer(&x), pointer(&y));
+    assert_eq!(abi!(terrace_matrix_apply_transposed(ctx, a, TERRACE_F64, 1.0, from, 0.0, to)), 0);
+    assert_eq!(gpu.fetch(&y).unwrap()[0], 2.0);
+
+    let lent = Lent::being_doubled();
+    let (gpu, mut solver) = (&lent.gpu, null_mut());
+    assert_eq!(abi!(terrace_solver_create(lent.context.0, null(), &mut solver)), 0);
+    assert_eq!(abi!(terrace_solver_setup(solver, lent.matrix)), 0);
+    let (b, x) = (gpu.upload(&[0.0_f64; N]).unwrap(), gpu.upload(&[0.0_f64; N]).unwrap());
+    gpu.write_on_default_stream(vec![1.0; N], &b);
+    let (b, to) = (pointer(&b), pointer(&x));
+    assert_eq!(abi!(terrace_solver_solve_transposed(solver, TERRACE_F64, 1, b, to, TERRACE_ZERO_GUESS)), 0);
+    assert!(is_near(gpu.fetch(&x).unwrap()[N / 2], expected(2.0)));
+    assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
+}
+
+#[test]
+fn factors_wait_at_set_up_update_and_application() {
+    // The same for a matrix that is not being written.
+    let plain = |scale: f64| {
+        let lent = Lent::new();
+        let (mut fsai, b, mut x) = (null_mut(), vec![1.0_f64; N], vec![f64::NAN; N]);
+        assert_eq!(abi!(terrace_fsai_setup(lent.context.0, lent.matrix, null(), &mut fsai)), 0);
+        assert_eq!(abi!(terrace_fsai_apply(fsai, TERRACE_F64, b.as_ptr().cast(), x.as_mut_ptr().cast())), 0);
+        assert_eq!(abi!(terrace_fsai_destroy(fsai)), 0);
+        x[N / 2] / scale
+    };
+    let lent = Lent::being_doubled();
+    let (gpu, mut fsai) = (&lent.gpu, null_mut());
+    assert_eq!(abi!(terrace_fsai_setup(lent.context.0, lent.matrix, null(), &mut fsai)), 0);
+    let (b, x) = (gpu.upload(&[0.0_f64; N]).unwrap(), gpu.upload(&[0.0_f64; N]).unwrap());
+    gpu.write_on_default_stream(vec![1.0; N], &b);
+    assert_eq!(abi!(terrace_fsai_apply(fsai, TERRACE_F64, pointer(&b), pointer(&x))), 0);
+    assert!(is_near(gpu.fetch(&x).unwrap()[N / 2], plain(2.0)));
+    gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.on_device.values);
+    assert_eq!(abi!(terrace_fsai_update(fsai)), 0);
+    assert_eq!(abi!(terrace_fsai_apply(fsai, TERRACE_F64, pointer(&b), pointer(&x))), 0);
+    assert!(is_near(gpu.fetch(&x).unwrap()[N / 2], plain(3.0)));
+    assert_eq!(abi!(terrace_fsai_destroy(fsai)), 0);
+}
+
+#[test]
 fn contexts_that_have_to_copy_the_matrix_wait() {
     for device in [c"host:1", c"sim"] {
         let (lent, other) = (Lent::being_doubled(), TestContext::on(device));

@@ -101,6 +101,31 @@ impl Drop for Solving {
 }
 
 #[test]
+fn stencils_wait_for_what_the_caller_has_begun() {
+    let context = TestContext::on(c"sim");
+    let (gpu, given) = (context.gpu(), Given::new("laplace27:9x8x6", [9, 8, 6]));
+    let [plain, twice, fourfold] = [1.0, 2.0, 4.0].map(|factor| given.values(false, factor));
+    for flags in [TERRACE_COPY, TERRACE_BORROW] {
+        let finished = given.create(&context, (TERRACE_F64, twice.as_ptr().cast()), 0, TERRACE_COPY).unwrap();
+        let expected = Solving::new(&context, finished).solve(&gpu);
+        let there = gpu.upload(&plain).unwrap();
+        gpu.write_on_default_stream(twice.clone(), &there);
+        let made = given.create(&context, (TERRACE_F64, pointer(&there)), 0, flags).unwrap();
+        let solving = Solving::new(&context, made);
+        assert!(solving.solve(&gpu) == expected, "{flags}");
+        let (other, count) = (gpu.upload(&plain).unwrap(), plain.len() as i64);
+        gpu.write_on_default_stream(fourfold.clone(), &other);
+        assert_eq!(abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, pointer(&other), count)), 0);
+        assert_eq!(abi!(terrace_solver_update(solving.solver)), 0);
+        let halved = solving.solve(&gpu);
+        assert!(halved.iter().zip(&expected).all(|(half, whole)| 2.0 * half == *whole), "{flags}");
+        drop(solving);
+        assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+        assert_eq!(abi!(terrace_matrix_destroy(finished)), 0);
+    }
+}
+
+#[test]
 fn values_in_device_memory_give_the_matrix_and_the_solution_of_those_on_the_host() {
     let context = TestContext::on(c"sim");
     let gpu = context.gpu();
