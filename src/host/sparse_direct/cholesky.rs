@@ -28,7 +28,7 @@ pub enum ZeroPivots {
 
 impl ZeroPivots {
     /// Pivots up to this are zero, in a matrix of `n` rows whose diagonal is about 1.
-    fn bound(self, n: usize) -> f64 {
+    pub fn bound(self, n: usize) -> f64 {
         match self {
             ZeroPivots::Refuse => 4.0 * f64::EPSILON * (n as f64).sqrt(),
             ZeroPivots::LeaveOut(bound) => bound,
@@ -62,6 +62,37 @@ pub struct Inertia {
     pub left_out: usize,
     /// The smallest pivot in relation to its diagonal entry.
     pub smallest: f64,
+}
+
+impl Inertia {
+    /// That of no pivots.
+    pub const NONE: Inertia = Inertia { negative: 0, left_out: 0, smallest: f64::INFINITY };
+
+    /// For the columns of a front, whose pivots up to `tiny` are zero.
+    pub fn pivots(&mut self, tiny: f64) -> Pivots<'_> {
+        let Inertia { negative, left_out, smallest } = self;
+        Pivots { tiny, unchecked: 0..0, smallest, negative, left_out }
+    }
+
+    /// Refuses a factor whose negative pivots made it grow, and zero pivots that may not be left out. They are allowed in a
+    /// semidefinite matrix alone.
+    pub fn check(
+        &self,
+        zero_pivots: ZeroPivots,
+        largest: impl FnOnce() -> f64,
+        first_left_out: impl FnOnce() -> Option<usize>,
+    ) -> std::result::Result<(), Failure> {
+        let largest = if self.negative > 0 { largest() } else { 0.0 };
+        if largest.is_nan() || largest > GROWTH {
+            return Err(Failure::NeedsPivoting);
+        }
+        match first_left_out() {
+            Some(variable) if zero_pivots == ZeroPivots::Refuse || self.negative > 0 => {
+                Err(Failure::Singular(variable))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The pattern of a factor, and where the entries of the matrix go.
@@ -193,7 +224,7 @@ impl Cholesky {
     ) -> std::result::Result<Cholesky, Failure> {
         let mut factor = Cholesky {
             analysis: Arc::clone(analysis),
-            inertia: Inertia { negative: 0, left_out: 0, smallest: f64::INFINITY },
+            inertia: Inertia::NONE,
             values: try_vec(analysis.stored(), 0.0)?,
             below: Vec::new(),
         };
@@ -231,7 +262,7 @@ impl Cholesky {
                 *lock(results[tasks.start].lock()) = Some(outcome);
             }
         });
-        *inertia = Inertia { negative: 0, left_out: 0, smallest: f64::INFINITY };
+        *inertia = Inertia::NONE;
         let mut contributions: Contributions = Vec::new();
         for (t, task) in analysis.tasks.iter().enumerate() {
             let values = &mut values[analysis.task_panels[t] as usize..analysis.task_panels[t + 1] as usize];
@@ -247,24 +278,15 @@ impl Cholesky {
             }
             contributions.extend(outcome.contributions);
         }
-        let negative = inertia.negative;
-        let largest = if negative > 0 { self.largest() } else { 0.0 };
-        if largest.is_nan() || largest > GROWTH {
-            return Err(Failure::NeedsPivoting);
-        }
-        match self.first_left_out() {
-            Some(variable) if zero_pivots == ZeroPivots::Refuse || negative > 0 => Err(Failure::Singular(variable)),
-            _ => Ok(()),
-        }
+        self.inertia.check(zero_pivots, || self.largest(), || self.first_left_out())
     }
 
     /// The variable of the first pivot that was left out.
     fn first_left_out(&self) -> Option<usize> {
         let symbolic = &self.analysis.symbolic;
         (0..symbolic.count()).find_map(|s| {
-            let (columns, height) = (symbolic.columns(s), symbolic.columns(s).len() + symbolic.below(s).len());
-            let panel = &self.values[symbolic.panels[s] as usize..];
-            let k = (0..columns.len()).find(|k| panel[k * height + k].is_infinite())?;
+            let (columns, height) = (symbolic.columns(s), symbolic.height(s));
+            let k = front::first_left_out(&self.values[symbolic.panels[s] as usize..], height, columns.len())?;
             Some(symbolic.tree.order[columns.start + k] as usize)
         })
     }
@@ -272,17 +294,11 @@ impl Cholesky {
     /// The largest magnitude in L. That of a positive definite matrix is at most about 1.
     fn largest(&self) -> f64 {
         let symbolic = &self.analysis.symbolic;
-        let mut largest = 0.0_f64;
-        for s in 0..symbolic.count() {
-            let (width, below) = (symbolic.columns(s).len(), symbolic.below(s).len());
-            let panel = &self.values[symbolic.panels[s] as usize..symbolic.panels[s + 1] as usize];
-            for (k, column) in panel.chunks_exact(width + below).enumerate() {
-                let size =
-                    column[k + 1..].iter().fold(0.0_f64, |m, v| if v.abs() > m || v.is_nan() { v.abs() } else { m });
-                largest = if size > largest || size.is_nan() { size } else { largest };
-            }
-        }
-        largest
+        (0..symbolic.count()).fold(0.0, |largest, s| {
+            let panel = &self.values[symbolic.panels[s] as usize..];
+            let size = front::largest(panel, symbolic.height(s), symbolic.columns(s).len());
+            if size > largest || size.is_nan() { size } else { largest }
+        })
     }
 
     /// Bytes of the factor and its analysis.
@@ -294,57 +310,27 @@ impl Cholesky {
     pub fn solve(&mut self, x: &mut [f64]) {
         let symbolic = &self.analysis.symbolic;
         for s in 0..symbolic.count() {
-            let (columns, rows) = (symbolic.columns(s), symbolic.below(s));
-            let (width, height) = (columns.len(), columns.len() + rows.len());
-            let panel = &self.values[symbolic.panels[s] as usize..][..width * height];
-            let (own, below) = (&mut x[columns], &mut self.below[..rows.len()]);
+            let (rows, panel) = (symbolic.below(s), &self.values[symbolic.panels[s] as usize..]);
+            let below = &mut self.below[..rows.len()];
             below.fill(0.0);
-            for (k, column) in panel.chunks_exact(height).enumerate() {
-                let v = own[k] / column[k].abs();
-                own[k] = v * 1.0_f64.copysign(column[k]);
-                for (to, l) in own[k + 1..].iter_mut().zip(&column[k + 1..]) {
-                    *to -= v * l;
-                }
-                for (to, l) in below.iter_mut().zip(&column[width..]) {
-                    *to += v * l;
-                }
-            }
+            front::solve_lower(panel, symbolic.height(s), &mut x[symbolic.columns(s)], below);
             for (row, v) in rows.iter().zip(&*below) {
                 x[*row as usize] -= v;
             }
         }
         for s in (0..symbolic.count()).rev() {
-            let (columns, rows) = (symbolic.columns(s), symbolic.below(s));
-            let (width, height) = (columns.len(), columns.len() + rows.len());
-            let panel = &self.values[symbolic.panels[s] as usize..][..width * height];
+            let (rows, panel) = (symbolic.below(s), &self.values[symbolic.panels[s] as usize..]);
             let below = &mut self.below[..rows.len()];
             for (row, v) in rows.iter().zip(&mut *below) {
                 *v = x[*row as usize];
             }
-            let own = &mut x[columns];
-            for (k, column) in panel.chunks_exact(height).enumerate().rev() {
-                let sum = dot(&column[k + 1..width], &own[k + 1..]) + dot(&column[width..], below);
-                own[k] = (own[k] - sum) / column[k].abs();
-            }
+            front::solve_upper(panel, symbolic.height(s), &mut x[symbolic.columns(s)], below);
         }
     }
 }
 
 /// L may grow to this in a matrix with negative pivots. Refinement makes up for the digits that are lost.
 const GROWTH: f64 = 1e5;
-
-/// An inner product in eight partial sums.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (chunks_a, chunks_b) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = chunks_a.remainder().iter().zip(chunks_b.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in chunks_a.zip(chunks_b) {
-        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += a * b;
-        }
-    }
-    sums.iter().sum::<f64>() + rest
-}
 
 impl Analysis {
     /// Factorises the supernodes of a task, whose values are in `values`, with the contributions of earlier tasks.
@@ -363,7 +349,7 @@ impl Analysis {
         let mut local: Vec<i32> = Vec::new();
         // The stack of contributions: those of the children of a supernode are the last ones.
         let mut stack = earlier;
-        let mut inertia = Inertia { negative: 0, left_out: 0, smallest: f64::INFINITY };
+        let mut inertia = Inertia::NONE;
         for s in task.begin..task.end {
             let (height, width) = size(s);
             let below = height - width;
@@ -387,13 +373,7 @@ impl Analysis {
                 add(contribution, &local, (panel, height), width, &mut own);
             }
             stack.truncate(first);
-            let mut pivots = Pivots {
-                tiny,
-                smallest: &mut inertia.smallest,
-                negative: &mut inertia.negative,
-                left_out: &mut inertia.left_out,
-            };
-            if front::factorise(panel, height, width, &mut pivots, &mut scratch).is_err() {
+            if front::factorise(panel, height, width, &mut inertia.pivots(tiny), &mut scratch).is_err() {
                 return Err(Failure::NeedsPivoting);
             }
             if below > 0 {

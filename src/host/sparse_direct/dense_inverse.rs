@@ -2,7 +2,7 @@
 //! block are eliminated first, and all others are then updated at once, by the products of tiles of `front.rs`. Each element
 //! is summed in the same order for any number of threads.
 
-use super::front::{TILE, product};
+use super::front::{TILE, subtract_product};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use std::ops::Range;
@@ -75,13 +75,13 @@ fn eliminate(columns: &mut [f64], n: usize, begin: usize, bound: f64, exchanged:
     true
 }
 
-/// The columns of a block, tile by tile: column after column with 8 rows each, zeros at the end.
+/// The columns of a block with the other sign, tile by tile: column after column with 8 rows each, zeros at the end.
 fn pack(columns: &[f64], n: usize, out: &mut [f64]) {
     let depth = columns.len() / n;
     for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
         let rows = t * TILE..((t + 1) * TILE).min(n);
         for (column, to) in columns.chunks_exact(n).zip(tile.chunks_exact_mut(TILE)) {
-            to[..rows.len()].copy_from_slice(&column[rows.clone()]);
+            to.iter_mut().zip(&column[rows.clone()]).for_each(|(to, v)| *to = -v);
             to[rows.len()..].fill(0.0);
         }
     }
@@ -100,11 +100,8 @@ fn update(columns: &mut [f64], n: usize, block: Range<usize>, packed: &[f64], ex
         }
     }
     for (t, left) in packed.chunks_exact(TILE * depth).enumerate() {
-        let sums = product(left, &right[..TILE * depth]);
         let rows = t * TILE..((t + 1) * TILE).min(n);
-        for (column, sums) in columns.chunks_exact_mut(n).zip(&sums) {
-            column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v += sum);
-        }
+        subtract_product(left, &right[..TILE * depth], columns, n, rows);
     }
 }
 

@@ -2,7 +2,7 @@
 //! of tiles of `front.rs`. Each element is summed in the order of the columns, for any number of threads.
 
 use super::cholesky::Failure;
-use super::front::{TILE, product};
+use super::front::{TILE, subtract_product};
 use crate::error::{try_capacity, try_vec};
 use crate::par;
 use crate::sparse::Csr;
@@ -185,10 +185,7 @@ fn update(columns: &mut [f64], n: usize, block: Range<usize>, of_block: &[f64], 
         }
     }
     for (t, left) in packed.chunks_exact(TILE * depth).enumerate() {
-        let sums = product(left, &right[..TILE * depth]);
         let rows = block.end + t * TILE..(block.end + (t + 1) * TILE).min(n);
-        for (column, sums) in columns.chunks_exact_mut(n).zip(&sums) {
-            column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
-        }
+        subtract_product(left, &right[..TILE * depth], columns, n, rows);
     }
 }

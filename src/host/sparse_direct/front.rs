@@ -5,8 +5,10 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::host::avx512;
-use crate::host::registers::{Call, with_avx2};
+use crate::host::prefetch::prefetch;
+use crate::host::registers::{Call, widely, with_avx2};
 use crate::par;
+use std::ops::Range;
 
 /// Rows and columns of a tile.
 pub const TILE: usize = 8;
@@ -36,6 +38,8 @@ pub struct Pivots<'a> {
     /// Pivots of a magnitude up to this are zero. The diagonal of the matrix is scaled to about 1. A zero pivot is left
     /// out, as for a semidefinite matrix: its column of L is zero, and so is what is solved for there.
     pub tiny: f64,
+    /// Rows that need not be zero below a pivot that is left out: those of an inverse.
+    pub unchecked: Range<usize>,
     /// The smallest magnitude of all others, in relation to the diagonal entry.
     pub smallest: &'a mut f64,
     /// Negative pivots.
@@ -54,7 +58,7 @@ pub fn factorise(
     pivots: &mut Pivots<'_>,
     scratch: &mut [f64],
 ) -> Result<(), usize> {
-    let mut update = |panel: &mut [f64], columns: std::ops::Range<usize>, last: usize| {
+    let mut update = |panel: &mut [f64], columns: Range<usize>, last: usize| {
         let end = columns.end;
         if end < last {
             let (block, rest) = panel.split_at_mut(end * height);
@@ -66,7 +70,10 @@ pub fn factorise(
         for begin in (first..last).step_by(BLOCK) {
             let end = (begin + BLOCK).min(last);
             diagonal_block(panel, height, begin..end, pivots)?;
-            rows_below(panel, height, begin..end, pivots.tiny)?;
+            widely(
+                #[inline(always)]
+                || rows_below(panel, height, begin..end, pivots),
+            )?;
             update(panel, begin..end, last);
         }
         update(panel, first..last, width);
@@ -78,7 +85,7 @@ pub fn factorise(
 fn diagonal_block(
     panel: &mut [f64],
     height: usize,
-    columns: std::ops::Range<usize>,
+    columns: Range<usize>,
     pivots: &mut Pivots<'_>,
 ) -> Result<(), usize> {
     let end = columns.end;
@@ -86,7 +93,7 @@ fn diagonal_block(
         let pivot = panel[j * height + j];
         if pivot.is_nan() || pivot.abs() <= pivots.tiny {
             let column = &mut panel[j * height + j..j * height + end];
-            if pivot.is_nan() || !is_zero(&column[1..], pivots.tiny) {
+            if pivot.is_nan() || !column[1..].iter().all(|v| is_zero(*v, pivots.tiny)) {
                 return Err(j);
             }
             *pivots.left_out += 1;
@@ -113,14 +120,15 @@ fn diagonal_block(
     Ok(())
 }
 
-/// Whether the column below a pivot of up to `tiny` is zero to rounding. In a semidefinite matrix the square of each
-/// element is at most the product of two diagonal entries.
-fn is_zero(column: &[f64], tiny: f64) -> bool {
-    column.iter().all(|v| v.abs() <= 4.0 * tiny.sqrt())
+/// Whether an element below a pivot of up to `tiny` is zero to rounding. In a semidefinite matrix its square is at most the
+/// product of two diagonal entries.
+fn is_zero(v: f64, tiny: f64) -> bool {
+    v.abs() <= 4.0 * tiny.sqrt()
 }
 
 /// The rows of L below the diagonal block of some columns.
-fn rows_below(panel: &mut [f64], height: usize, columns: std::ops::Range<usize>, tiny: f64) -> Result<(), usize> {
+#[inline(always)]
+fn rows_below(panel: &mut [f64], height: usize, columns: Range<usize>, pivots: &Pivots<'_>) -> Result<(), usize> {
     let (begin, end) = (columns.start, columns.end);
     for row in (end..height).step_by(ROWS) {
         let rows = row..(row + ROWS).min(height);
@@ -135,14 +143,68 @@ fn rows_below(panel: &mut [f64], height: usize, columns: std::ops::Range<usize>,
                     *v -= factor * l;
                 }
             }
-            if diagonal.is_infinite() && !is_zero(own, tiny) {
-                return Err(j);
+            if diagonal.is_infinite() {
+                let mut checked = rows.clone().zip(&*own).filter(|(i, _)| !pivots.unchecked.contains(i));
+                if !checked.all(|(_, v)| is_zero(*v, pivots.tiny)) {
+                    return Err(j);
+                }
             }
             let factor = 1.0 / diagonal;
             own.iter_mut().for_each(|v| *v *= factor);
         }
     }
     Ok(())
+}
+
+/// The largest magnitude of L below the diagonal in the `width` columns of a panel; NaN if one is.
+pub fn largest(panel: &[f64], height: usize, width: usize) -> f64 {
+    let larger = |m: f64, v: f64| if v > m || v.is_nan() { v } else { m };
+    let columns = panel.chunks_exact(height).take(width).enumerate();
+    let sizes = columns.map(|(k, column)| column[k + 1..].iter().fold(0.0, |m, v| larger(m, v.abs())));
+    sizes.fold(0.0, larger)
+}
+
+/// The first of the `width` columns of a panel whose pivot was left out.
+pub fn first_left_out(panel: &[f64], height: usize, width: usize) -> Option<usize> {
+    (0..width).find(|k| panel[k * height + k].is_infinite())
+}
+
+/// Replaces what a right-hand side has for the columns of a panel by S L⁻¹ of it, and adds to `below` what it takes from the
+/// rows below.
+pub fn solve_lower(panel: &[f64], height: usize, own: &mut [f64], below: &mut [f64]) {
+    let width = own.len();
+    for (k, column) in panel.chunks_exact(height.max(1)).take(width).enumerate() {
+        let v = own[k] / column[k].abs();
+        own[k] = v * 1.0_f64.copysign(column[k]);
+        for (to, l) in own[k + 1..].iter_mut().zip(&column[k + 1..]) {
+            *to -= v * l;
+        }
+        for (to, l) in below.iter_mut().zip(&column[width..]) {
+            *to += v * l;
+        }
+    }
+}
+
+/// Replaces what [`solve_lower`] has left for the columns of a panel by the solution, given that of the rows below.
+pub fn solve_upper(panel: &[f64], height: usize, own: &mut [f64], below: &[f64]) {
+    let width = own.len();
+    for (k, column) in panel.chunks_exact(height.max(1)).take(width).enumerate().rev() {
+        let sum = dot(&column[k + 1..width], &own[k + 1..]) + dot(&column[width..], below);
+        own[k] = (own[k] - sum) / column[k].abs();
+    }
+}
+
+/// An inner product in eight partial sums.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (chunks_a, chunks_b) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = chunks_a.remainder().iter().zip(chunks_b.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in chunks_a.zip(chunks_b) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// The contribution of a panel to the rows below its columns: C -= L S Lᵀ, in the lower triangle of C.
@@ -173,7 +235,7 @@ pub fn subtract_contribution(panel: &[f64], height: usize, width: usize, c: &mut
 fn subtract_squares(
     panel: &[f64],
     height: usize,
-    columns: std::ops::Range<usize>,
+    columns: Range<usize>,
     row: usize,
     c: &mut [f64],
     (pitch, shift): (usize, usize),
@@ -193,19 +255,23 @@ fn subtract_squares(
     } else {
         x
     };
-    par::for_each_mut(&mut c[..count * pitch], GRAIN * pitch, |start, piece| {
-        let first = start / pitch;
-        for (t, tile) in piece.chunks_mut(TILE * pitch).enumerate() {
-            let j = first / TILE + t;
-            let right = &y[j * TILE * depth..][..TILE * depth];
-            for i in j..rows.div_ceil(TILE) {
+    par::for_each_row_mut(&mut c[..count * pitch], pitch, GRAIN, |start, piece| {
+        for (p, pair) in piece.chunks_mut(2 * TILE * pitch).enumerate() {
+            let first = start / TILE + 2 * p;
+            let right = |j: usize| &y[j * TILE * depth..][..TILE * depth];
+            // Matrices with blocks on the diagonal have many.
+            let zero = [first, first + 1].map(|j| j * TILE >= count || right(j).iter().all(|v| *v == 0.0));
+            if zero == [true, true] {
+                continue;
+            }
+            // A tile of X stays in the cache while it is multiplied by both.
+            for i in first..rows.div_ceil(TILE) {
                 let left = &x[i * TILE * depth..][..TILE * depth];
-                let sums = product(left, right);
-                let height = TILE.min(rows - i * TILE);
-                for (column, sums) in tile.chunks_mut(pitch).zip(&sums) {
-                    let to = &mut column[shift + i * TILE..][..height];
-                    for (v, sum) in to.iter_mut().zip(sums) {
-                        *v -= sum;
+                let at = shift + i * TILE..shift + rows.min((i + 1) * TILE);
+                for (j, tile) in (first..=i).zip(pair.chunks_mut(TILE * pitch)) {
+                    if !zero[j - first] {
+                        tile.chunks_exact(pitch).for_each(|column| prefetch(column, at.start));
+                        subtract_product(left, right(j), tile, pitch, at.clone());
                     }
                 }
             }
@@ -215,39 +281,44 @@ fn subtract_squares(
 
 /// Rows from `row` on of some columns of a panel, tile by tile: column after column with 8 rows each, zeros at the end.
 /// With `signed`, times the signs of the pivots.
-fn pack(panel: &[f64], height: usize, columns: std::ops::Range<usize>, row: usize, out: &mut [f64], signed: bool) {
+fn pack(panel: &[f64], height: usize, columns: Range<usize>, row: usize, out: &mut [f64], signed: bool) {
     let depth = columns.len();
-    for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
-        let begin = row + t * TILE;
-        let rows = begin..(begin + TILE).min(height);
-        for (k, to) in columns.clone().zip(tile.chunks_exact_mut(TILE)) {
-            let column = &panel[k * height..(k + 1) * height];
-            to[..rows.len()].copy_from_slice(&column[rows.clone()]);
-            to[rows.len()..].fill(0.0);
-            if signed && column[k] < 0.0 {
-                to.iter_mut().for_each(|v| *v = -*v);
+    par::for_each_row_mut(out, TILE * depth, GRAIN, |first, piece| {
+        for (t, tile) in (first..).zip(piece.chunks_exact_mut(TILE * depth)) {
+            let begin = row + t * TILE;
+            let rows = begin..(begin + TILE).min(height);
+            for (k, to) in columns.clone().zip(tile.chunks_exact_mut(TILE)) {
+                let column = &panel[k * height..(k + 1) * height];
+                to[..rows.len()].copy_from_slice(&column[rows.clone()]);
+                to[rows.len()..].fill(0.0);
+                if signed && column[k] < 0.0 {
+                    to.iter_mut().for_each(|v| *v = -*v);
+                }
             }
         }
-    }
+    });
 }
 
-/// The product of a packed tile with the transpose of another, by columns.
-pub fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
+/// C -= L Rᵀ for two packed tiles, in these rows of up to 8 columns of C, which are `pitch` apart.
+pub fn subtract_product(left: &[f64], right: &[f64], c: &mut [f64], pitch: usize, rows: Range<usize>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
-        return avx512::tile::product(left, right);
+        return avx512::tile::subtract_product(left, right, c, pitch, rows);
     }
-    let mut product = [[0.0; TILE]; TILE];
     with_avx2(Call(
         #[inline(always)]
-        || product = portable(left, right),
+        || {
+            for (column, sums) in c.chunks_exact_mut(pitch).zip(&product(left, right)) {
+                column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+            }
+        },
     ));
-    product
 }
 
-/// The product in four quarters, whose sums fit into the registers of any processor.
+/// The product of a tile with the transpose of another, by columns: in four quarters, whose sums fit into the registers of any
+/// processor.
 #[inline(always)]
-fn portable(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
+fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     const HALF: usize = TILE / 2;
     let mut sums = [[0.0; TILE]; TILE];
     for (column, row) in [(0, 0), (HALF, 0), (0, HALF), (HALF, HALF)] {
@@ -285,7 +356,14 @@ mod tests {
         crate::host::testing::skip_without_avx512();
         for depth in [1, 2, 7, 256] {
             let (left, right) = (numbers(TILE * depth), numbers(TILE * depth + 5));
-            assert_eq!(product(&left, &right[5..]), portable(&left, &right[5..]));
+            for rows in [3..11, 0..8, 5..6] {
+                let (mut c, mut expected) = (numbers(8 * 11), numbers(8 * 11));
+                subtract_product(&left, &right[5..], &mut c, 11, rows.clone());
+                for (column, sums) in expected.chunks_exact_mut(11).zip(product(&left, &right[5..])) {
+                    column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+                }
+                assert_eq!(c, expected);
+            }
         }
     }
 
@@ -318,8 +396,13 @@ mod tests {
             }
             let mut work = vec![f64::NAN; scratch(height, width)];
             let (mut smallest, mut negative, mut left_out) = (f64::INFINITY, 0, 0);
-            let mut pivots =
-                Pivots { tiny: 1e-14, smallest: &mut smallest, negative: &mut negative, left_out: &mut left_out };
+            let mut pivots = Pivots {
+                tiny: 1e-14,
+                unchecked: 0..0,
+                smallest: &mut smallest,
+                negative: &mut negative,
+                left_out: &mut left_out,
+            };
             factorise(&mut panel, height, width, &mut pivots, &mut work).unwrap();
             subtract_contribution(&panel, height, width, &mut c, &mut work);
             assert_eq!(negative, if indefinite { (0..width).filter(|i| i % 3 == 1).count() } else { 0 });

@@ -262,6 +262,11 @@ impl Symbolic {
         &self.rows[self.row_offsets[s]..self.row_offsets[s + 1]]
     }
 
+    /// Rows of the panel of a supernode, those of its own columns included.
+    pub fn height(&self, s: usize) -> usize {
+        self.columns(s).len() + self.below(s).len()
+    }
+
     /// Children as linked lists: the first child of each supernode, and the next sibling; both ascend.
     pub fn children(&self) -> Result<(Vec<i32>, Vec<i32>)> {
         let (mut child, mut sibling) = (try_vec(self.count(), NONE)?, try_vec(self.count(), NONE)?);
