@@ -2,11 +2,11 @@
 
 use super::Host;
 use super::multivector;
-use super::sparse_direct::dense_inverse;
+use super::sparse_direct::{dense_inverse, symmetric_inverse};
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
-use crate::error::{Result, try_capacity, try_copy, try_vec};
+use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
@@ -25,26 +25,51 @@ pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
     let n = a.scalar_rows();
     let mut dense = try_vec(n * n, 0.0)?;
     let (br, bc) = (a.block.rows, a.block.cols);
-    for i in 0..a.rows {
-        for (j, block) in a.row(i) {
-            for (e, v) in block.iter().enumerate() {
-                dense[(i * br + e / bc) * n + j * bc + e % bc] += v.to_f64();
+    par::for_each_row_mut(&mut dense, br * n, 16, |first, piece| {
+        for (i, rows) in (first..).zip(piece.chunks_exact_mut(br * n)) {
+            for (j, block) in a.row(i) {
+                for (e, v) in block.iter().enumerate() {
+                    rows[e / bc * n + j * bc + e % bc] += v.to_f64();
+                }
             }
         }
-    }
-    let inverse = match sweep(&dense, n, rounding_bound::<T>(n))? {
-        Some(inverse) => inverse,
-        None if n <= UNBLOCKED => gauss_jordan(dense, n)?,
-        None => match dense_inverse::inverse(&dense, n, smallest_pivot(&dense, n))? {
+    });
+    let tiny = rounding_bound::<T>(n);
+    let inverse = if n > UNBLOCKED {
+        by_blocks(dense, n, tiny)?
+    } else {
+        match sweep(&dense, n, tiny)? {
             Some(inverse) => inverse,
             None => gauss_jordan(dense, n)?,
-        },
+        }
     };
     let mut values = try_vec(n * n, S::ZERO)?;
-    for (to, from) in values.iter_mut().zip(&inverse) {
-        *to = S::from_f64(*from);
-    }
+    par::for_each_mut(&mut values, par::GRAIN, |start, values| {
+        values.iter_mut().zip(&inverse[start..]).for_each(|(to, from)| *to = S::from_f64(*from));
+    });
     Ok(values)
+}
+
+/// A matrix of more rows is inverted by blocks. Up to here GPUs compute the same bits.
+const UNBLOCKED: usize = 300;
+
+/// The inverse of a large matrix, with the same meaning as that of a small one.
+fn by_blocks(mut a: Vec<f64>, n: usize, tiny: f64) -> Result<Vec<f64>> {
+    if is_symmetric(&a, n) && symmetric_inverse::invert(&mut a, n, tiny)? {
+        return Ok(a);
+    }
+    dense_inverse::inverse(&a, n, smallest_pivot(&a, n))
+}
+
+/// Whether elements (i, j) and (j, i) are the same to rounding. They are compared by tiles, which stay in the cache.
+fn is_symmetric(a: &[f64], n: usize) -> bool {
+    const TILE: usize = 32;
+    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
+    let mut tiles = (0..n).step_by(TILE).flat_map(|i| (0..=i).step_by(TILE).map(move |j| (i, j)));
+    tiles.all(|(rows, columns)| {
+        (rows..n.min(rows + TILE)).all(|i| (columns..i.min(columns + TILE)).all(|j| symmetric(i, j)))
+    })
 }
 
 impl<S: Number> Dense<S> {
@@ -108,9 +133,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
 /// largest in that measure are taken first, so that those of a singular matrix, which are rounding, come last and none
 /// of them is divided by.
 fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
-    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
-    if !(0..n).all(|i| (0..i).all(|j| symmetric(i, j))) {
+    if !is_symmetric(a, n) {
         return Ok(None);
     }
     let mut m = try_vec(n * n, 0.0)?;
@@ -225,9 +248,6 @@ impl Panel {
     }
 }
 
-/// A matrix of more rows that is not symmetric is inverted by blocks, unless it is singular. Up to here GPUs compute the same bits.
-const UNBLOCKED: usize = 300;
-
 /// Pivots up to this are zero.
 fn smallest_pivot(a: &[f64], n: usize) -> f64 {
     let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
@@ -241,6 +261,7 @@ fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
     for i in 0..n {
         inverse[i * n + i] = 1.0;
     }
+    let (mut a_row, mut inverse_row) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?);
     for k in 0..n {
         let best = (k..n).max_by(|i, j| a[i * n + k].abs().total_cmp(&a[j * n + k].abs())).unwrap_or(k);
         if a[best * n + k].abs() <= bound {
@@ -256,7 +277,8 @@ fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
             a[k * n + j] /= pivot;
             inverse[k * n + j] /= pivot;
         }
-        let (a_row, inverse_row) = (try_copy(&a[k * n..][..n])?, try_copy(&inverse[k * n..][..n])?);
+        a_row.copy_from_slice(&a[k * n..(k + 1) * n]);
+        inverse_row.copy_from_slice(&inverse[k * n..(k + 1) * n]);
         par::for_each_mut2(&mut a, &mut inverse, 64 * n, |start, a, inverse| {
             for (r, (a, inverse)) in a.chunks_exact_mut(n).zip(inverse.chunks_exact_mut(n)).enumerate() {
                 let factor = a[k];
@@ -276,6 +298,7 @@ fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
 mod tests {
     use super::*;
     use crate::context::Context;
+    use crate::hash::hash;
     use crate::sparse::Csr;
 
     fn solve(t: &[(usize, usize, f64)], b: &[f64]) -> Vec<f64> {
@@ -320,6 +343,33 @@ mod tests {
             assert!((ax - b).abs() < 1e-12, "row {i}: {ax} {b}");
         }
         assert!(x.iter().all(|x| x.abs() < 10.0), "{x:?}");
+    }
+
+    /// Systems of more rows than are inverted element by element, of all kinds: x solves A x = A y.
+    #[test]
+    fn large_systems_are_solved_by_blocks() {
+        let n = UNBLOCKED + 50;
+        let random = |i: usize, j: usize| hash(i * n + j, 3) as i64 as f64 / i64::MAX as f64;
+        let symmetric = |i: usize, j: usize| random(i.max(j), i.min(j));
+        let row = |i: usize| (0..n).filter(|j| *j != i).map(|j| symmetric(i, j).abs()).sum::<f64>();
+        let kinds: [(&str, &dyn Fn(usize, usize) -> f64); 7] = [
+            ("definite", &|i, j| if i == j { row(i) + 1.0 } else { symmetric(i, j) }),
+            ("semidefinite", &|i, j| if i == j { row(i) } else { -symmetric(i, j).abs() }),
+            ("indefinite", &|i, j| if i == j { 0.1 } else { symmetric(i, j) }),
+            ("diagonal", &|i, j| if i == j { (i % 4) as f64 } else { 0.0 }),
+            ("not symmetric", &random),
+            ("singular", &|i, j| random(i, if j == n - 3 { 7 } else { j })),
+            ("singular and indefinite", &|i, j| if i % 9 == 4 || j % 9 == 4 { 0.0 } else { symmetric(i, j) }),
+        ];
+        let y: Vec<f64> = (0..n).map(|i| random(i, i + 1)).collect();
+        for (name, entry) in kinds {
+            let t: Vec<_> = (0..n * n).map(|k| (k / n, k % n, entry(k / n, k % n))).collect();
+            let product =
+                |x: &[f64]| -> Vec<f64> { (0..n).map(|i| (0..n).map(|j| entry(i, j) * x[j]).sum()).collect() };
+            let b = product(&y);
+            let again = product(&solve(&t, &b));
+            assert!(again.iter().zip(&b).all(|(v, b)| (v - b).abs() < 1e-8), "{name}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod ordering;
 mod pattern;
 mod residual;
 mod symbolic;
+pub(super) mod symmetric_inverse;
 #[cfg(feature = "unit-tests")]
 mod tests;
 
