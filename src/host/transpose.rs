@@ -1,5 +1,5 @@
 //! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its
-//! range. The result does not depend on how many ranges there are.
+//! range. The result does not depend on how many ranges there are. A full matrix needs no counting.
 
 use super::prefetch::prefetch;
 use super::rows;
@@ -16,6 +16,9 @@ const AHEAD: usize = 8;
 
 /// The transpose of `a`.
 pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
+    if is_full(a) {
+        return transpose_full(a);
+    }
     let (offsets, grain) = count(a)?;
     let block = Block { rows: a.block.cols, cols: a.block.rows };
     let mut columns = try_vec(a.nnz(), 0_i32)?;
@@ -30,6 +33,34 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
     });
     failure.check()?;
     Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
+}
+
+/// Whether each row has all columns, in ascending order, and each element is a scalar.
+fn is_full<T: Scalar>(a: &CsrView<'_, T>) -> bool {
+    let (n, base) = (a.cols, a.base as usize);
+    a.block == Block::SCALAR
+        && n > 0
+        && Some(a.nnz()) == n.checked_mul(a.rows)
+        && (0..a.rows).all(|i| a.row_range(i) == (i * n..(i + 1) * n))
+        && a.columns.chunks_exact(n).all(|row| row.iter().zip(base..).all(|(j, k)| *j as usize == k))
+}
+
+/// The transpose of a full matrix: tasks have a few of its rows, to which a row of the matrix has elements side by side.
+fn transpose_full<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
+    const ROWS: usize = 16;
+    let (rows, cols) = (a.cols, a.rows);
+    let (mut offsets, mut columns) = (try_capacity(rows + 1)?, try_capacity(rows * cols)?);
+    offsets.extend((0..=rows).map(|i| (i * cols) as i64));
+    (0..rows).for_each(|_| columns.extend(0..cols as i32));
+    let mut values = try_vec(rows * cols, T::ZERO)?;
+    par::for_each_row_mut(&mut values, cols, ROWS, |first, piece| {
+        for (j, from) in a.values.chunks_exact(rows).enumerate() {
+            for (to, v) in piece.chunks_exact_mut(cols).zip(&from[first..]) {
+                to[j] = *v;
+            }
+        }
+    });
+    Ok(Csr { rows, cols, block: a.block, offsets, columns, values })
 }
 
 /// Symbolic data of a transpose: the position in its row of A of each entry.
@@ -144,6 +175,24 @@ mod tests {
             let symbolic = TransposeSymbolic::new(&a.view(), &pattern).unwrap();
             prop_assert_eq!(symbolic.bytes(), values.len());
             prop_assert_eq!(symbolic.numeric(&a.view(), &pattern).unwrap(), values);
+        }
+    }
+
+    #[test]
+    fn full_matrices_are_transposed_by_tiles() {
+        for (rows, cols) in [(1, 1), (3, 40), (40, 3), (17, 33)] {
+            let entries = || (0..rows * cols).map(|k| (k / cols, k % cols, k as f64));
+            let a = Csr::from_triplets(rows, cols, &entries().collect::<Vec<_>>()).unwrap();
+            assert!(is_full(&a.view()));
+            let expected: Vec<_> = entries().map(|(i, j, v)| (j, i, v)).collect();
+            assert_eq!(transpose(&a.view()).unwrap(), Csr::from_triplets(cols, rows, &expected).unwrap());
+            // As many elements, and not in order.
+            let mut swapped = a.clone();
+            if cols > 1 {
+                swapped.columns.swap(0, 1);
+                assert!(!is_full(&swapped.view()));
+                assert_eq!(transpose(&swapped.view()).unwrap().values[0], 1.0);
+            }
         }
     }
 
