@@ -6,7 +6,7 @@ use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_vec};
 use crate::gpu::{self, Gpu};
-use crate::host::sparse_direct::{Method, Plan, SparseDirect, ZeroPivots};
+use crate::host::sparse_direct::{Plan, Scalars, SparseDirect, ZeroPivots};
 use crate::matrix::{Matrix, Values};
 use crate::report::{Factorisation, Hint, Phases, Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
@@ -51,11 +51,15 @@ macro_rules! with_view {
 impl Direct {
     /// Factorises a matrix.
     fn new(context: &Context, matrix: &Matrix, precision: Precision) -> Result<Direct> {
-        let start = Instant::now();
-        let plan = Direct::plan(context, matrix)?;
-        let ordering = start.elapsed().as_secs_f64();
-        let mut direct = Direct::with_plan(context, matrix, precision, plan)?;
-        direct.phases.add("ordering", ordering);
+        let (start, mut phases) = (Instant::now(), Phases::default());
+        let order = |scalars: Scalars| Plan::of_scalars(&scalars).map(|plan| (plan, scalars));
+        let (plan, scalars) = with_view!(matrix, a => phases.time("ordering", || {
+            context.run(a.entries(), || Scalars::new(&a).and_then(order))
+        }))?;
+        let factor = phases.time("factorisation", || {
+            context.run(plan.flops() as usize, || plan.factorise_scalars(scalars, ZeroPivots::Refuse))
+        })?;
+        let mut direct = Direct::of(context, matrix, precision, factor, phases)?;
         direct.phases.add("total", start.elapsed().as_secs_f64());
         Ok(direct)
     }
@@ -71,6 +75,17 @@ impl Direct {
         let factor = with_view!(matrix, a => phases.time("factorisation", || {
             context.run(flops as usize, || plan.factorise(&a, ZeroPivots::Refuse))
         }))?;
+        Direct::of(context, matrix, precision, factor, phases)
+    }
+
+    /// With these factors of a matrix.
+    fn of(
+        context: &Context,
+        matrix: &Matrix,
+        precision: Precision,
+        factor: SparseDirect,
+        phases: Phases,
+    ) -> Result<Direct> {
         let n = matrix.rows();
         let converts = matrix.precision() == Precision::F32 && precision == Precision::F64;
         let has_single = context.gpu().is_some() && (converts || precision == Precision::F32);
@@ -102,10 +117,7 @@ impl Direct {
     /// What the report tells about the factors.
     pub(super) fn facts(&self) -> Option<Factorisation> {
         let factor = self.factor.as_ref()?;
-        let negative = match factor.method() {
-            Method::Ldl { negative } => negative,
-            _ => 0,
-        };
+        let negative = factor.method().negative();
         Some(Factorisation {
             method: factor.method().name(),
             rows: factor.rows(),

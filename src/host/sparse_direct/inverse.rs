@@ -25,7 +25,7 @@ impl SparseInverse {
         match SparseDirect::new(a, zero_pivots) {
             Err(error) if error.status == Status::Breakdown => Ok(None),
             Err(error) => Err(error),
-            Ok(factor) if matches!(factor.method(), Method::Ldl { .. }) => Ok(None),
+            Ok(factor) if factor.method().negative() > 0 => Ok(None),
             Ok(factor) => {
                 let (rows, bytes, method) = (factor.rows(), factor.bytes(), factor.method());
                 Ok(Some(SparseInverse { rows, bytes, method, factor: Mutex::new(factor) }))

@@ -1,10 +1,11 @@
 //! A sparse direct solver on the host: minimum degree ordering, multifrontal LLᵀ or LDLᵀ for symmetric matrices, LU with
-//! threshold pivoting for others, dense LU where these are full, and iterative refinement.
+//! threshold pivoting for others, the same for full matrices without an ordering, and iterative refinement.
 //!
 //! The matrix is scaled by powers of two from both sides, so that its units do not matter. [`Plan`] tells the cost
 //! before any numeric work. Results do not depend on the number of threads.
 
 mod cholesky;
+mod dense_cholesky;
 pub(super) mod dense_inverse;
 mod dense_lu;
 mod front;
@@ -26,6 +27,7 @@ use crate::error::{Error, Result, Status, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
+use dense_cholesky::DenseCholesky;
 use dense_lu::DenseLu;
 use lu::Lu;
 use pattern::{Pattern, columns_of};
@@ -67,8 +69,11 @@ enum Order {
     Symmetric(Arc<Analysis>),
     /// Columns for LU, and the threshold for pivots on the diagonal.
     Columns(Vec<i32>, f64),
-    /// That of the matrix, for dense LU.
-    Dense,
+    /// That of the matrix, for the dense factorisations.
+    Dense {
+        /// Whether it is for LLᵀ and LDLᵀ.
+        symmetric: bool,
+    },
 }
 
 /// What a factorisation is, as reports name it.
@@ -83,7 +88,14 @@ pub enum Method {
     },
     /// LU of any other matrix.
     Lu,
-    /// LU of one that is full.
+    /// LLᵀ of a full matrix.
+    DenseCholesky,
+    /// LDLᵀ of a full matrix.
+    DenseLdl {
+        /// Negative eigenvalues of the matrix.
+        negative: usize,
+    },
+    /// LU of a full matrix.
     DenseLu,
 }
 
@@ -94,7 +106,17 @@ impl Method {
             Method::Cholesky => "sparse Cholesky",
             Method::Ldl { .. } => "sparse LDLᵀ",
             Method::Lu => "sparse LU",
+            Method::DenseCholesky => "dense Cholesky",
+            Method::DenseLdl { .. } => "dense LDLᵀ",
             Method::DenseLu => "dense LU",
+        }
+    }
+
+    /// Negative eigenvalues of a symmetric matrix; 0 where they are not known.
+    pub fn negative(self) -> usize {
+        match self {
+            Method::Ldl { negative } | Method::DenseLdl { negative } => negative,
+            _ => 0,
         }
     }
 }
@@ -118,6 +140,7 @@ pub struct SparseDirect {
 
 enum Factor {
     Cholesky(Cholesky),
+    DenseCholesky(DenseCholesky),
     Lu(Lu),
     DenseLu(DenseLu),
 }
@@ -138,22 +161,27 @@ pub struct Solution {
 impl Plan {
     /// Orders a square matrix.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Plan> {
-        let (a, transpose) = scalars(a)?;
-        Plan::of(&a, &transpose, is_symmetric(&a, &transpose))
+        Scalars::new(a).and_then(|scalars| Plan::of_scalars(&scalars))
+    }
+
+    /// The same for a copy of the matrix that is at hand.
+    pub fn of_scalars(Scalars { a, transpose }: &Scalars) -> Result<Plan> {
+        Plan::of(a, transpose, is_symmetric(a, transpose))
     }
 
     fn of(a: &Csr<f64>, transpose: &Csr<f64>, symmetric: bool) -> Result<Plan> {
         let (rows, entries) = (a.rows, a.columns.len());
+        if rows >= FULL_ROWS && entries as f64 >= FULL * (rows as f64).powi(2) {
+            let (fill, factor) = if symmetric { (rows * (rows + 1) / 2, 1.0) } else { (rows * rows, 2.0) };
+            let flops = factor / 3.0 * (rows as f64).powi(3);
+            return Ok(Plan { rows, entries, order: Order::Dense { symmetric }, fill, flops });
+        }
         if symmetric {
             let pattern = Pattern::sum(a, transpose)?;
             let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern)?)?;
             let (fill, flops) = (tree.fill(), tree.flops());
             let analysis = Analysis::new(a, Symbolic::new(&pattern, tree)?)?;
             return Ok(Plan { rows, entries, order: Order::Symmetric(Arc::new(analysis)), fill, flops });
-        }
-        if rows >= FULL_ROWS && entries as f64 >= FULL * (rows as f64).powi(2) {
-            let flops = 2.0 / 3.0 * (rows as f64).powi(3);
-            return Ok(Plan { rows, entries, order: Order::Dense, fill: rows * rows, flops });
         }
         let (pattern, threshold) = if prefers_diagonal(a, transpose) {
             (Pattern::sum(a, transpose)?, DIAGONAL)
@@ -168,7 +196,7 @@ impl Plan {
 
     /// Whether the matrix is symmetric.
     pub fn is_symmetric(&self) -> bool {
-        matches!(self.order, Order::Symmetric(_))
+        matches!(self.order, Order::Symmetric(_) | Order::Dense { symmetric: true })
     }
 
     /// Entries of the triangular factors. Exact for a symmetric matrix, an estimate for LU.
@@ -184,12 +212,13 @@ impl Plan {
     /// Bytes of matrix, factor and work vectors.
     pub fn bytes(&self) -> usize {
         let vectors = 5 * self.rows * size_of::<f64>();
-        let matrix = self.entries * (size_of::<f64>() + size_of::<i32>()) + self.rows * size_of::<i64>();
+        let matrix = self.entries * (size_of::<f64>() + size_of::<i32>()) + (self.rows + 1) * size_of::<i64>();
         let factor = match &self.order {
             Order::Symmetric(analysis) => analysis.stored() * size_of::<f64>() + analysis.bytes(),
             // Threshold pivoting fills more than the estimate, and columns grow by doubling.
             Order::Columns(..) => 5 * self.fill / 3 * (size_of::<f64>() + size_of::<i32>()) + 24 * self.rows,
-            Order::Dense => (self.fill + self.rows) * size_of::<f64>(),
+            Order::Dense { symmetric: true } => dense_cholesky::stored(self.rows) * size_of::<f64>(),
+            Order::Dense { symmetric: false } => (self.fill + self.rows) * size_of::<f64>(),
         };
         vectors + matrix + factor
     }
@@ -198,21 +227,22 @@ impl Plan {
     pub fn temporary_bytes(&self) -> usize {
         match &self.order {
             Order::Symmetric(analysis) => analysis.stack * size_of::<f64>(),
-            Order::Columns(..) | Order::Dense => 0,
+            Order::Dense { symmetric: true } => dense_cholesky::temporary(self.rows) * size_of::<f64>(),
+            Order::Columns(..) | Order::Dense { symmetric: false } => 0,
         }
     }
 
     /// Factorises the matrix that it was made for, or one with the same pattern.
     pub fn factorise<T: Scalar>(self, a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
-        let (a, transpose) = scalars(a)?;
-        self.factorise_scalars(a, &transpose, zero_pivots)
+        self.factorise_scalars(Scalars::new(a)?, zero_pivots)
     }
 
-    fn factorise_scalars(self, a: Csr<f64>, transpose: &Csr<f64>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
+    /// The same for a copy of the matrix that is at hand.
+    pub fn factorise_scalars(self, Scalars { a, transpose }: Scalars, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
         let n = a.rows;
         let scales = Scales { rows: try_vec(n, 1.0)?, columns: try_vec(n, 1.0)? };
         let (r, work, better) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?, try_vec(n, 0.0)?);
-        let (plan, factor, scales) = factorise(self, &a, transpose, scales, zero_pivots, None)?;
+        let (plan, factor, scales) = factorise(self, &a, &transpose, scales, zero_pivots, None)?;
         let (transpose, is_transposed) = (None, false);
         Ok(SparseDirect { plan, a, transpose, is_transposed, factor, scales, zero_pivots, r, work, better })
     }
@@ -226,16 +256,23 @@ fn factorise(
     transpose: &Csr<f64>,
     mut scales: Scales,
     zero_pivots: ZeroPivots,
-    earlier: Option<Cholesky>,
+    earlier: Option<Factor>,
 ) -> Result<(Plan, Factor, Scales)> {
-    if let Order::Symmetric(analysis) = &plan.order {
+    if plan.is_symmetric() {
         scales.by_diagonal(a);
-        let made = match earlier {
-            Some(mut factor) => factor.numeric(a, &scales.rows, zero_pivots).map(|()| factor),
-            None => Cholesky::new(analysis, a, &scales.rows, zero_pivots),
+        let scale = &*scales.rows;
+        let made = match (&plan.order, earlier) {
+            (_, Some(Factor::Cholesky(mut factor))) => {
+                factor.numeric(a, scale, zero_pivots).map(|()| Factor::Cholesky(factor))
+            }
+            (_, Some(Factor::DenseCholesky(mut factor))) => {
+                factor.numeric((a, transpose), scale, zero_pivots).map(|()| Factor::DenseCholesky(factor))
+            }
+            (Order::Symmetric(analysis), _) => Cholesky::new(analysis, a, scale, zero_pivots).map(Factor::Cholesky),
+            _ => DenseCholesky::new((a, transpose), scale, zero_pivots).map(Factor::DenseCholesky),
         };
         match made {
-            Ok(factor) => return Ok((plan, Factor::Cholesky(factor), scales)),
+            Ok(factor) => return Ok((plan, factor, scales)),
             Err(Failure::NeedsPivoting) => plan = Plan::of(a, transpose, false)?,
             Err(failure) => return Err(error(failure)),
         }
@@ -248,7 +285,7 @@ fn factorise(
             plan.fill = lu.fill();
             Factor::Lu(lu)
         }
-        Order::Dense => Factor::DenseLu(DenseLu::new(transpose, by).map_err(error)?),
+        Order::Dense { .. } => Factor::DenseLu(DenseLu::new(transpose, by).map_err(error)?),
         Order::Symmetric(_) => unreachable!("the plan is for any matrix"),
     };
     Ok((plan, factor, scales))
@@ -270,18 +307,18 @@ fn error(failure: Failure) -> Error {
 impl SparseDirect {
     /// Orders and factorises a square matrix.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
-        let (a, transpose) = scalars(a)?;
-        Plan::of(&a, &transpose, is_symmetric(&a, &transpose))?.factorise_scalars(a, &transpose, zero_pivots)
+        let scalars = Scalars::new(a)?;
+        Plan::of_scalars(&scalars)?.factorise_scalars(scalars, zero_pivots)
     }
 
     /// Factorises new values of the matrix; the pattern is the same. The order is kept, unless the matrix has become or
     /// is no longer symmetric. It is consumed because a factor of the old values is of no use after a failure.
     pub fn update<T: Scalar>(self, a: &CsrView<'_, T>) -> Result<SparseDirect> {
         let SparseDirect { plan, factor, scales, zero_pivots, r, work, better, .. } = self;
-        let (a, transpose) = scalars(a)?;
+        let Scalars { a, transpose } = Scalars::new(a)?;
         let symmetric = is_symmetric(&a, &transpose);
         let (plan, earlier) = match (factor, symmetric) {
-            (Factor::Cholesky(factor), true) => (plan, Some(factor)),
+            (factor @ (Factor::Cholesky(_) | Factor::DenseCholesky(_)), true) => (plan, Some(factor)),
             (Factor::Lu(_) | Factor::DenseLu(_), false) => (plan, None),
             (_, symmetric) => (Plan::of(&a, &transpose, symmetric)?, None),
         };
@@ -310,6 +347,8 @@ impl SparseDirect {
         match &self.factor {
             Factor::Cholesky(factor) if factor.inertia.negative == 0 => Method::Cholesky,
             Factor::Cholesky(factor) => Method::Ldl { negative: factor.inertia.negative },
+            Factor::DenseCholesky(factor) if factor.inertia.negative == 0 => Method::DenseCholesky,
+            Factor::DenseCholesky(factor) => Method::DenseLdl { negative: factor.inertia.negative },
             Factor::Lu(_) => Method::Lu,
             Factor::DenseLu(_) => Method::DenseLu,
         }
@@ -319,6 +358,7 @@ impl SparseDirect {
     pub fn left_out(&self) -> usize {
         match &self.factor {
             Factor::Cholesky(factor) => factor.inertia.left_out,
+            Factor::DenseCholesky(factor) => factor.inertia.left_out,
             Factor::Lu(_) | Factor::DenseLu(_) => 0,
         }
     }
@@ -327,6 +367,7 @@ impl SparseDirect {
     pub fn smallest_pivot(&self) -> f64 {
         match &self.factor {
             Factor::Cholesky(factor) => factor.inertia.smallest,
+            Factor::DenseCholesky(factor) => factor.inertia.smallest,
             Factor::Lu(factor) => factor.smallest(),
             Factor::DenseLu(factor) => factor.smallest(),
         }
@@ -345,6 +386,7 @@ impl SparseDirect {
         let matrix = of(&self.a) + self.transpose.as_ref().map_or(0, of);
         let factor = match &self.factor {
             Factor::Cholesky(factor) => factor.bytes(),
+            Factor::DenseCholesky(factor) => factor.bytes(),
             Factor::Lu(factor) => factor.bytes(),
             Factor::DenseLu(factor) => factor.bytes(),
         };
@@ -441,11 +483,12 @@ impl SparseDirect {
                     work[*i as usize] = v * row_scale[*i as usize];
                 }
             }
-            Factor::Lu(_) | Factor::DenseLu(_) => {
+            Factor::DenseCholesky(_) | Factor::Lu(_) | Factor::DenseLu(_) => {
                 for ((to, r), scale) in work.iter_mut().zip(&*r).zip(row_scale) {
                     *to = r * scale;
                 }
                 match (factor, is_transposed) {
+                    (Factor::DenseCholesky(factor), _) => factor.solve(work),
                     (Factor::Lu(factor), true) => factor.solve_transposed(work),
                     (Factor::Lu(factor), false) => factor.solve(work),
                     (Factor::DenseLu(factor), true) => factor.solve_transposed(work),
@@ -467,17 +510,25 @@ fn norm(x: &[f64], size: f64) -> f64 {
     x.iter().map(|v| (v / size).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The matrix in scalars and f64 with sorted rows, and its transpose.
-fn scalars<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Csr<f64>, Csr<f64>)> {
-    let mut own = a.to_owned_as::<f64>()?;
-    if own.block != Block::SCALAR {
-        own = own.view().to_scalar()?;
+/// A copy of a matrix in scalars and f64 with sorted rows, and its transpose.
+pub struct Scalars {
+    a: Csr<f64>,
+    transpose: Csr<f64>,
+}
+
+impl Scalars {
+    /// Copies a matrix.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Scalars> {
+        let mut own = a.to_owned_as::<f64>()?;
+        if own.block != Block::SCALAR {
+            own = own.view().to_scalar()?;
+        }
+        let transposed = transpose(&own.view())?;
+        if !(0..own.rows).all(|i| columns_of(&own, i).is_sorted()) {
+            own = transpose(&transposed.view())?;
+        }
+        Ok(Scalars { a: own, transpose: transposed })
     }
-    let transposed = transpose(&own.view())?;
-    if !(0..own.rows).all(|i| columns_of(&own, i).is_sorted()) {
-        own = transpose(&transposed.view())?;
-    }
-    Ok((own, transposed))
 }
 
 fn entry(a: &Csr<f64>, i: usize, j: usize) -> f64 {

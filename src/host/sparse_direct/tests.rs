@@ -88,7 +88,8 @@ fn problems_of_the_gallery_have_the_dense_solution() {
             assert!(error <= 1e-8 * size, "{name} in {order} order: {error:e} of {size:e}");
             assert!(solution.residual < 1e-12, "{name}: {}", solution.residual);
             let is_symmetric = !name.starts_with("convection");
-            assert_eq!(direct.method() == Method::Cholesky, is_symmetric, "{name}: {:?}", direct.method());
+            let is_cholesky = matches!(direct.method(), Method::Cholesky | Method::DenseCholesky);
+            assert_eq!(is_cholesky, is_symmetric, "{name}: {:?}", direct.method());
             assert!(direct.bytes() >= 8 * direct.fill(), "{name}");
         }
     }
@@ -133,7 +134,7 @@ fn factors_solve_with_the_transpose_too() {
 #[test]
 fn counts_are_those_of_a_symbolic_elimination() {
     for (name, a) in problems() {
-        let (a, transposed) = scalars(&shuffled(&a).view()).unwrap();
+        let Scalars { a, transpose: transposed } = Scalars::new(&shuffled(&a).view()).unwrap();
         let pattern = Pattern::sum(&a, &transposed).unwrap();
         let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern).unwrap()).unwrap();
         let n = a.rows;
@@ -433,4 +434,115 @@ fn full_matrices_are_factorised_as_dense_ones() {
     let singular = Csr::from_triplets(80, 80, &singular).unwrap();
     let error = SparseDirect::new(&singular.view(), ZeroPivots::Refuse).err().unwrap();
     assert_eq!(error.status, Status::Breakdown, "{error}");
+}
+
+/// A full symmetric matrix with these diagonal entries.
+fn full_symmetric(n: usize, seed: u64, diagonal: impl Fn(usize) -> f64) -> Csr<f64> {
+    let entry = |i: usize, j: usize| match i == j {
+        true => diagonal(i),
+        false => hash(i.max(j) * n + i.min(j), seed) as i64 as f64 / i64::MAX as f64,
+    };
+    Csr::from_triplets(n, n, &(0..n * n).map(|k| (k / n, k % n, entry(k / n, k % n))).collect::<Vec<_>>()).unwrap()
+}
+
+/// Full symmetric matrices around the sizes of blocks and groups: definite ones, indefinite ones whose signs are those of the
+/// diagonal, and some that need pivots chosen by size. With their transpose, and with new values.
+#[test]
+fn full_symmetric_matrices_are_factorised_as_one_front() {
+    for n in [64, 129, 200] {
+        let dominant = |i: usize| n as f64 * if i % 5 == 2 { -1.0 } else { 1.0 };
+        let negative = (0..n).filter(|i| i % 5 == 2).count();
+        let zero_pivot = |i: usize| if i == 0 { 0.0 } else { n as f64 };
+        for (a, method) in [
+            (full_symmetric(n, 1, |_| n as f64), Method::DenseCholesky),
+            (full_symmetric(n, 2, |_| -(n as f64)), Method::DenseLdl { negative: n }),
+            (full_symmetric(n, 3, dominant), Method::DenseLdl { negative }),
+            (full_symmetric(n, 4, zero_pivot), Method::DenseLu),
+        ] {
+            let b = numbers(n, 6);
+            let (mut direct, x, solution) = solved(&a, &b);
+            assert_eq!((direct.method(), direct.left_out()), (method, 0), "{n}");
+            assert_eq!(direct.fill(), if method == Method::DenseLu { n * n } else { n * (n + 1) / 2 });
+            assert!(direct.bytes() >= 8 * (direct.fill() + a.values.len()) && direct.smallest_pivot() > 0.0);
+            let expected = dense(&a, &b);
+            assert!(
+                x.iter().zip(&expected).all(|(x, e)| (x - e).abs() <= 1e-10 * max_norm(&expected)),
+                "{n} {method:?}"
+            );
+            assert!(solution.residual < 1e-13 && direct.residual(&b, &x) < 1e-13, "{n} {method:?}: {solution:?}");
+            direct.set_transposed(true).unwrap();
+            let mut y = vec![f64::NAN; n];
+            direct.solve(&b, &mut y, 1e-8);
+            assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= 1e-10 * max_norm(&expected)), "{n} {method:?}");
+            // Definite values, values that are not symmetric, and those of before, in the memory of the earlier factors.
+            let other = full_symmetric(n, 7, |_| 2.0 * n as f64);
+            let mut unlike = other.clone();
+            unlike.values[1] += 1.0;
+            for (a, method) in [(&other, Method::DenseCholesky), (&unlike, Method::DenseLu), (&a, method)] {
+                direct = direct.update(&a.view()).unwrap();
+                direct.solve(&b, &mut y, 1e-8);
+                assert_eq!((direct.method(), &y), (method, &solved(a, &b).1), "{n}");
+            }
+        }
+    }
+}
+
+/// The plan of a full symmetric matrix has the cost that elimination in any order has.
+#[test]
+fn the_cost_of_full_symmetric_matrices_is_known_without_an_order() {
+    let n = 100;
+    let a = full_symmetric(n, 1, |_| 100.0);
+    let plan = Plan::new(&a.view()).unwrap();
+    assert!(plan.is_symmetric() && matches!(plan.order, Order::Dense { symmetric: true }));
+    let Scalars { a: copy, transpose } = Scalars::new(&a.view()).unwrap();
+    let pattern = Pattern::sum(&copy, &transpose).unwrap();
+    let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern).unwrap()).unwrap();
+    assert_eq!(plan.fill(), tree.fill());
+    assert!((plan.flops() / tree.flops() - 1.0).abs() < 0.02);
+    let (bytes, temporary) = (plan.bytes(), plan.temporary_bytes());
+    let factor = plan.factorise(&a.view(), ZeroPivots::Refuse).unwrap();
+    assert!(bytes >= factor.bytes() && bytes < 2 * factor.bytes() && temporary > 0);
+    // Fewer entries are ordered.
+    let few: Vec<_> = triplets(&a).into_iter().filter(|(i, j, _)| i.abs_diff(*j) < 10).collect();
+    let few = Plan::new(&Csr::from_triplets(n, n, &few).unwrap().view()).unwrap();
+    assert!(matches!(few.order, Order::Symmetric(_)));
+}
+
+#[test]
+fn full_semidefinite_matrices_are_refused_with_the_unknown_or_left_out() {
+    // Two complete graphs, numbered in turn, the second 1e6 times stiffer.
+    let n = 150;
+    let weight = |i: usize, j: usize| match (i % 2, j % 2) {
+        (0, 0) => -1.0 - (i * j % 7) as f64,
+        (1, 1) => -1e6 - (i * j % 5) as f64,
+        _ => 0.0,
+    };
+    let row = |i: usize| (0..n).filter(|j| *j != i).map(|j| weight(i, j)).sum::<f64>();
+    let entry = |i: usize, j: usize| if i == j { -row(i) } else { weight(i, j) };
+    let t: Vec<_> = (0..n * n).map(|k| (k / n, k % n, entry(k / n, k % n))).collect();
+    let a = Csr::from_triplets(n, n, &t).unwrap();
+    let error = SparseDirect::new(&a.view(), ZeroPivots::Refuse).map(|_| ()).unwrap_err();
+    assert!(error.status == Status::Breakdown && error.message.contains("unknown 148"), "{error}");
+    let mut direct = SparseDirect::new(&a.view(), ZeroPivots::LeaveOut(1e-11)).unwrap();
+    assert_eq!((direct.method(), direct.left_out()), (Method::DenseCholesky, 2));
+    let (mut b, mut x) = (vec![0.0; n], vec![f64::NAN; n]);
+    a.view().row(3).chain(a.view().row(4)).for_each(|(j, v)| b[j] += v[0]);
+    let solution = direct.solve(&b, &mut x, 1e-8);
+    assert!(solution.residual < 1e-12, "{solution:?}");
+    assert_eq!((x[n - 2], x[n - 1]), (0.0, 0.0));
+    let inverse = SparseInverse::new(&a.view()).unwrap().unwrap();
+    assert_eq!(Operator::<Host, f64>::format(&inverse), "dense Cholesky");
+    let indefinite = full_symmetric(n, 5, |i| if i == 7 { -150.0 } else { 150.0 });
+    assert!(SparseInverse::new(&indefinite.view()).unwrap().is_none());
+}
+
+#[test]
+fn the_bits_of_full_symmetric_matrices_do_not_depend_on_the_number_of_threads() {
+    let a = full_symmetric(300, 9, |i| if i % 3 == 0 { -300.0 } else { 300.0 });
+    let b = numbers(300, 8);
+    let alone = solved(&a, &b).1;
+    for threads in [1, 2, 5] {
+        let host = Host::new(&Context::new(&format!("host:{threads}")).unwrap());
+        assert_eq!(host.run(usize::MAX, || solved(&a, &b).1), alone, "{threads} threads");
+    }
 }
