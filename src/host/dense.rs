@@ -352,7 +352,8 @@ mod tests {
         let random = |i: usize, j: usize| hash(i * n + j, 3) as i64 as f64 / i64::MAX as f64;
         let symmetric = |i: usize, j: usize| random(i.max(j), i.min(j));
         let row = |i: usize| (0..n).filter(|j| *j != i).map(|j| symmetric(i, j).abs()).sum::<f64>();
-        let kinds: [(&str, &dyn Fn(usize, usize) -> f64); 7] = [
+        type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+        let kinds: [(&str, Entry); 7] = [
             ("definite", &|i, j| if i == j { row(i) + 1.0 } else { symmetric(i, j) }),
             ("semidefinite", &|i, j| if i == j { row(i) } else { -symmetric(i, j).abs() }),
             ("indefinite", &|i, j| if i == j { 0.1 } else { symmetric(i, j) }),
