@@ -28,8 +28,8 @@ pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
     par::for_each_row_mut(&mut dense, br * n, 16, |first, piece| {
         for (i, rows) in (first..).zip(piece.chunks_exact_mut(br * n)) {
             for (j, block) in a.row(i) {
-                for (e, v) in block.iter().enumerate() {
-                    rows[e / bc * n + j * bc + e % bc] += v.to_f64();
+                for (row, block) in rows.chunks_exact_mut(n).zip(block.chunks_exact(bc)) {
+                    row[j * bc..].iter_mut().zip(block).for_each(|(to, v)| *to += v.to_f64());
                 }
             }
         }
