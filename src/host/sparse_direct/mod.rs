@@ -14,6 +14,7 @@ mod lu;
 mod ordering;
 mod pattern;
 mod residual;
+mod scales;
 mod symbolic;
 pub(super) mod symmetric_inverse;
 #[cfg(feature = "unit-tests")]
@@ -32,6 +33,7 @@ use dense_lu::DenseLu;
 use lu::Lu;
 use pattern::{Pattern, columns_of};
 use residual::Sum;
+use scales::Scales;
 use std::sync::Arc;
 use symbolic::{Symbolic, Tree};
 
@@ -240,7 +242,7 @@ impl Plan {
     /// The same for a copy of the matrix that is at hand.
     pub fn factorise_scalars(self, Scalars { a, transpose }: Scalars, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
         let n = a.rows;
-        let scales = Scales { rows: try_vec(n, 1.0)?, columns: try_vec(n, 1.0)? };
+        let scales = Scales::new(n)?;
         let (r, work, better) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?, try_vec(n, 0.0)?);
         let (plan, factor, scales) = factorise(self, &a, &transpose, scales, zero_pivots, None)?;
         let (transpose, is_transposed) = (None, false);
@@ -564,56 +566,4 @@ fn prefers_diagonal(a: &Csr<f64>, transpose: &Csr<f64>) -> bool {
         .map(|i| columns_of(a, i).iter().filter(|j| columns_of(transpose, i).binary_search(j).is_ok()).count())
         .sum();
     2 * mirrored >= a.columns.len() && (0..a.rows).all(|i| entry(a, i, i) != 0.0)
-}
-
-/// The power of two that makes a positive number about 1; 1 for others.
-fn power(size: f64) -> f64 {
-    match size.is_finite() && size > 0.0 {
-        true => 2.0_f64.powi(-(size.log2().round() as i32).clamp(-1000, 1000)),
-        false => 1.0,
-    }
-}
-
-/// Powers of two that rows and columns are multiplied by.
-struct Scales {
-    rows: Vec<f64>,
-    columns: Vec<f64>,
-}
-
-impl Scales {
-    /// From both sides alike, by the root of the diagonal or, where that is zero, of the largest entry of the row.
-    fn by_diagonal(&mut self, a: &Csr<f64>) {
-        for (i, scale) in self.rows.iter_mut().enumerate() {
-            let diagonal = entry(a, i, i).abs();
-            *scale = power(if diagonal > 0.0 { diagonal.sqrt() } else { largest(a, i).sqrt() });
-        }
-        self.columns.copy_from_slice(&self.rows);
-    }
-
-    /// By the diagonal where no entry of it is zero, and what is left by the largest entry of each row and of each column.
-    fn by_largest(&mut self, a: &Csr<f64>, transpose: &Csr<f64>) {
-        if (0..a.rows).all(|i| entry(a, i, i) != 0.0) {
-            self.by_diagonal(a);
-        } else {
-            self.rows.fill(1.0);
-            self.columns.fill(1.0);
-        }
-        let scaled = |scales: &Scales, i: usize, k: usize| {
-            (a.values[k] * scales.rows[i] * scales.columns[a.columns[k] as usize]).abs()
-        };
-        for i in 0..a.rows {
-            let entries = a.offsets[i] as usize..a.offsets[i + 1] as usize;
-            self.rows[i] *= power(entries.map(|k| scaled(self, i, k)).fold(0.0, f64::max));
-        }
-        for (j, scale) in self.columns.iter_mut().enumerate() {
-            let entries = transpose.offsets[j] as usize..transpose.offsets[j + 1] as usize;
-            let size = |k: usize| (transpose.values[k] * *scale * self.rows[transpose.columns[k] as usize]).abs();
-            *scale *= power(entries.map(size).fold(0.0, f64::max));
-        }
-    }
-}
-
-/// The largest magnitude in a row.
-fn largest(a: &Csr<f64>, i: usize) -> f64 {
-    max_norm(&a.values[a.offsets[i] as usize..a.offsets[i + 1] as usize])
 }

@@ -7,7 +7,7 @@
 
 use super::cholesky::Inertia;
 use super::front::{self, Pivots, TILE};
-use super::power;
+use super::scales::power;
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use std::ops::Range;
