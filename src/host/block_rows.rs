@@ -7,7 +7,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use super::prefetch::{AHEAD, prefetch};
-use super::registers::{Call, with_avx2};
+use super::registers::{Call, Specialised, specialised, with_avx2};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::BLOCK_ROWS;
 
@@ -29,10 +29,24 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    with_avx2(Call(
-        #[inline(always)]
-        || portable_diagonals(n, distances, values, first, x, sums),
-    ));
+    specialised(Diagonals { n, distances, values, first, x, sums });
+}
+
+struct Diagonals<'a, S, X, Y> {
+    n: usize,
+    distances: &'a [i32],
+    values: &'a [S],
+    first: usize,
+    x: &'a [X],
+    sums: &'a mut [Y],
+}
+
+impl<S: Number, X: Number, Y: Scalar> Specialised for Diagonals<'_, S, X, Y> {
+    #[inline(always)]
+    fn run<const HAS_FORMS: bool>(self) {
+        let Diagonals { n, distances, values, first, x, sums } = self;
+        portable_diagonals::<HAS_FORMS, S, X, Y>(n, distances, values, first, x, sums);
+    }
 }
 
 /// The products of a block diagonal `d`, with blocks of `n` rows, and x.
@@ -51,8 +65,9 @@ pub fn block_diagonal_products<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S
     ));
 }
 
+/// Blocks with so many rows have loops of that length.
 #[inline(always)]
-fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
+fn portable_diagonals<const HAS_FORMS: bool, S: Number, X: Number, Y: Scalar>(
     n: usize,
     distances: &[i32],
     values: &[S],
@@ -61,9 +76,9 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     sums: &mut [Y],
 ) {
     match n {
-        2 => diagonals_of::<2, S, X, Y>(distances, values, first, x, sums),
-        3 => diagonals_of::<3, S, X, Y>(distances, values, first, x, sums),
-        6 => diagonals_of::<6, S, X, Y>(distances, values, first, x, sums),
+        2 if HAS_FORMS => diagonals_of::<2, S, X, Y>(distances, values, first, x, sums),
+        3 if HAS_FORMS => diagonals_of::<3, S, X, Y>(distances, values, first, x, sums),
+        6 if HAS_FORMS => diagonals_of::<6, S, X, Y>(distances, values, first, x, sums),
         _ => {
             sums.fill(Y::ZERO);
             for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * BLOCK_ROWS)) {
@@ -181,12 +196,12 @@ mod tests {
             }
             let (mut fast, mut slow) = (vec![Y::ONE; n * BLOCK_ROWS], vec![Y::ZERO; n * BLOCK_ROWS]);
             diagonal_products(n, &distances, &values, first, &x, &mut fast);
-            portable_diagonals(n, &distances, &values, first, &x, &mut slow);
+            portable_diagonals::<false, _, _, _>(n, &distances, &values, first, &x, &mut slow);
             assert_eq!(fast, slow, "blocks of {n}");
-            with_avx2(Call(
-                #[inline(always)]
-                || portable_diagonals(n, &distances, &values, first, &x, &mut fast),
-            ));
+            portable_diagonals::<true, _, _, _>(n, &distances, &values, first, &x, &mut fast);
+            assert_eq!(fast, slow, "blocks of {n}, loops of that length");
+            let (distances, values, x, sums) = (&distances[..], &values[..], &x[..], &mut fast[..]);
+            specialised(Diagonals { n, distances, values, first, x, sums });
             assert_eq!(fast, slow, "blocks of {n}, AVX2");
             for (k, sum) in slow.iter().enumerate() {
                 let (lane, r) = (k / n, k % n);

@@ -102,6 +102,31 @@ pub fn with_avx2(work: impl Work) {
     work.run();
 }
 
+/// A loop that has forms of its own for rows or blocks of some sizes, and one for all. Its `run` is always inlined.
+pub trait Specialised {
+    /// Does the work, with the forms for some sizes or without them. The bits are the same.
+    fn run<const HAS_FORMS: bool>(self);
+}
+
+/// Runs a loop with AVX2 where the processor has it, as [`with_avx2`]. Processors of x86 without it are old: they have no forms for some sizes,
+/// which would double what is compiled.
+pub fn specialised(work: impl Specialised) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if registers() >= Registers::Avx2 {
+            #[target_feature(enable = "avx2")]
+            fn with_feature(work: impl Specialised) {
+                work.run::<true>();
+            }
+            // SAFETY: the processor has the feature.
+            return unsafe { with_feature(work) };
+        }
+        work.run::<false>();
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    work.run::<true>();
+}
+
 /// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would
 /// lead to code without them.
 pub fn widely<R>(mut work: impl FnMut() -> R) -> R {

@@ -8,7 +8,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use super::prefetch::{AHEAD, prefetch};
-use super::registers::{Call, with_avx2};
+use super::registers::{Call, Specialised, specialised, with_avx2};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Column, GROUP};
 
@@ -54,10 +54,20 @@ pub fn row_products<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, 
     {
         return;
     }
-    with_avx2(Call(
-        #[inline(always)]
-        || portable(rows, x, sums),
-    ));
+    specialised(Products { rows, x, sums });
+}
+
+struct Products<'a, S, X, Y, I> {
+    rows: &'a Rows<'a, S, I>,
+    x: &'a [X],
+    sums: &'a mut [Y],
+}
+
+impl<S: Number, X: Number, Y: Scalar, I: Column> Specialised for Products<'_, S, X, Y, I> {
+    #[inline(always)]
+    fn run<const HAS_FORMS: bool>(self) {
+        portable::<HAS_FORMS, S, X, Y, I>(self.rows, self.x, self.sums);
+    }
 }
 
 /// [`row_products`] for blocks.
@@ -75,10 +85,21 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
             return;
         }
     }
-    with_avx2(Call(
-        #[inline(always)]
-        || portable_blocks(rows, block, x, sums),
-    ));
+    specialised(BlockProducts { rows, block, x, sums });
+}
+
+struct BlockProducts<'a, S, X, Y> {
+    rows: &'a Rows<'a, S, i32>,
+    block: Block,
+    x: &'a [X],
+    sums: &'a mut [Y],
+}
+
+impl<S: Number, X: Number, Y: Scalar> Specialised for BlockProducts<'_, S, X, Y> {
+    #[inline(always)]
+    fn run<const HAS_FORMS: bool>(self) {
+        portable_blocks::<HAS_FORMS, S, X, Y>(self.rows, self.block, self.x, self.sums);
+    }
 }
 
 /// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the
@@ -124,8 +145,13 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     }
 }
 
+/// With a loop of its own for each small number of entries, or without them.
 #[inline(always)]
-fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
+fn portable<const HAS_FORMS: bool, S: Number, X: Number, Y: Scalar, I: Column>(
+    rows: &Rows<'_, S, I>,
+    x: &[X],
+    sums: &mut [Y],
+) {
     let Rows { offsets, columns, values, shift } = *rows;
     for (range, sum) in offsets.windows(2).zip(sums) {
         let (begin, end) = (range[0], range[1]);
@@ -133,7 +159,7 @@ fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x
         prefetch(values, begin + AHEAD);
         let (c, v) = (&columns[begin..end], &values[begin..end]);
         // Most rows of most finest matrices are short. For each length there is a loop without branches.
-        *sum = match c.len() {
+        *sum = match if HAS_FORMS { c.len() } else { CHUNK } {
             0 => Y::ZERO,
             1 => short_row::<1, S, X, Y, I>(c, v, shift, x),
             2 => short_row::<2, S, X, Y, I>(c, v, shift, x),
@@ -216,11 +242,16 @@ fn long_row<S: Number, X: Number, Y: Scalar, I: Column>(
 
 /// Blocks with so many columns have loops of that length.
 #[inline(always)]
-fn portable_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
+fn portable_blocks<const HAS_FORMS: bool, S: Number, X: Number, Y: Scalar>(
+    rows: &Rows<'_, S, i32>,
+    block: Block,
+    x: &[X],
+    sums: &mut [Y],
+) {
     match block.cols {
-        2 => blocks_of::<2, S, X, Y>(rows, block, x, sums),
-        3 => blocks_of::<3, S, X, Y>(rows, block, x, sums),
-        6 => blocks_of::<6, S, X, Y>(rows, block, x, sums),
+        2 if HAS_FORMS => blocks_of::<2, S, X, Y>(rows, block, x, sums),
+        3 if HAS_FORMS => blocks_of::<3, S, X, Y>(rows, block, x, sums),
+        6 if HAS_FORMS => blocks_of::<6, S, X, Y>(rows, block, x, sums),
         _ => blocks_of::<0, S, X, Y>(rows, block, x, sums),
     }
 }
@@ -313,17 +344,16 @@ mod tests {
             let rows = Rows { offsets, columns: &wide, values: &values, shift: shift - 1 };
             let (mut fast, mut slow) = (vec![Y::ONE; offsets.len() - 1], vec![Y::ZERO; offsets.len() - 1]);
             row_products(&rows, &x, &mut fast);
-            portable(&rows, &x, &mut slow);
+            portable::<false, _, _, _, _>(&rows, &x, &mut slow);
             assert_eq!(fast, slow);
-            with_avx2(Call(
-                #[inline(always)]
-                || portable(&rows, &x, &mut fast),
-            ));
+            portable::<true, _, _, _, _>(&rows, &x, &mut fast);
+            assert_eq!(fast, slow, "short rows");
+            specialised(Products { rows: &rows, x: &x, sums: &mut fast });
             assert_eq!(fast, slow, "AVX2");
             let rows = Rows { offsets, columns: &narrow, values: &values, shift };
             row_products(&rows, &x, &mut fast);
             assert_eq!(fast, slow, "16-bit columns");
-            portable(&rows, &x, &mut fast);
+            portable::<true, _, _, _, _>(&rows, &x, &mut fast);
             assert_eq!(fast, slow, "16-bit columns, portable");
             for (i, sum) in slow.iter().enumerate() {
                 let terms = (offsets[i]..offsets[i + 1])
@@ -342,12 +372,12 @@ mod tests {
             let rows = Rows { offsets: &offsets, columns: &columns, values: &values, shift: -1 };
             let (mut fast, mut slow) = (vec![Y::ONE; 3 * br], vec![Y::ZERO; 3 * br]);
             block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
-            portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
+            let block = Block { rows: br, cols: bc };
+            portable_blocks::<false, _, _, _>(&rows, block, &x, &mut slow);
             assert_eq!(fast, slow, "{br}x{bc}");
-            with_avx2(Call(
-                #[inline(always)]
-                || portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut fast),
-            ));
+            portable_blocks::<true, _, _, _>(&rows, block, &x, &mut fast);
+            assert_eq!(fast, slow, "{br}x{bc}, loops of that length");
+            specialised(BlockProducts { rows: &rows, block, x: &x, sums: &mut fast });
             assert_eq!(fast, slow, "{br}x{bc}, AVX2");
             for (k, sum) in slow.iter().enumerate() {
                 let (i, r) = (k / br, k % br);
@@ -402,7 +432,8 @@ mod tests {
     /// Both ways of computing must panic, whatever this processor has.
     fn check_outside(offsets: &[usize]) {
         let rows = Rows { offsets, columns: &[0, 3], values: &[1.0, 1.0], shift: 0 };
-        for product in [row_products::<f64, f64, f64, i32>, portable] {
+        for product in [row_products::<f64, f64, f64, i32>, portable::<true, _, _, _, _>, portable::<false, _, _, _, _>]
+        {
             let mut sums = vec![0.0; offsets.len() - 1];
             let outcome = catch_unwind(AssertUnwindSafe(|| product(&rows, &[1.0, 2.0, 3.0], &mut sums)));
             assert!(outcome.is_err(), "column 3 of a vector of 3 was read: {sums:?}");

@@ -8,7 +8,7 @@ use crate::matrix::Matrix;
 use std::sync::Arc;
 
 impl Solver {
-    /// Takes over changed values of the matrix: numeric work only, as [`Inverse::update`].
+    /// Takes over changed values of the matrix: numeric work only, as [`crate::preconditioner::Inverse::update`].
     pub fn update(&mut self) -> Result<()> {
         let Some(state) = &self.state else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");

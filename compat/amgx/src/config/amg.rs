@@ -5,8 +5,8 @@ use super::smoother::{is_smoother, smoother};
 use crate::boundary::{Result, fail};
 
 /// Most levels, and most rows of a coarsest level that is factorised, that Terrace accepts.
-const MOST_LEVELS: i64 = 64;
-const MOST_DENSE: i64 = 5000;
+const MAX_LEVELS: i64 = 64;
+const MAX_DENSE_ROWS: i64 = 5000;
 
 /// Sets the options of AMG.
 pub(super) fn amg(reader: &Reader<'_>, node: &Node) -> Result<()> {
@@ -21,7 +21,8 @@ pub(super) fn amg(reader: &Reader<'_>, node: &Node) -> Result<()> {
             );
         }
     }
-    reader.option("amg.max_levels", reader.int(node, "max_levels").clamp(1, MOST_LEVELS));
+    // More levels than that occur nowhere.
+    reader.option("amg.max_levels", reader.int(node, "max_levels").clamp(1, MAX_LEVELS));
     cycle(reader, node)?;
     sweeps(reader, node);
     coarsest(reader, node)?;
@@ -54,8 +55,11 @@ fn classical(reader: &Reader<'_>, node: &Node) -> Result<()> {
         }
     };
     reader.option("amg.coarsening.type", coarsening);
-    let aggressive = reader.int(node, "aggressive_levels").clamp(0, MOST_LEVELS);
-    let aggressive = if always_aggressive { MOST_LEVELS } else { aggressive };
+    if reader.int(node, "error_scaling") != 0 {
+        reader.note("error_scaling: classical AMG scales no coarse correction, nor does that of AmgX".to_string());
+    }
+    let aggressive = reader.int(node, "aggressive_levels").clamp(0, MAX_LEVELS);
+    let aggressive = if always_aggressive { MAX_LEVELS } else { aggressive };
     reader.option("amg.coarsening.aggressive_levels", aggressive);
     if aggressive > 0 {
         let other = reader.text(node, "aggressive_selector");
@@ -69,10 +73,8 @@ fn classical(reader: &Reader<'_>, node: &Node) -> Result<()> {
             // Multipass interpolation is computed on the host: 6.2 s for a 7-point matrix of 256^3 rows, whose set-up on an H200 takes 0.1 s.
             "MULTIPASS" if reader.mode.on_device => {
                 reader.option("amg.interpolation.aggressive", "two_stage");
-                if reader.is_set(node, "aggressive_interpolator") {
-                    let note = "aggressive_interpolator MULTIPASS: extended+i in two stages (D2), which GPUs compute";
-                    reader.notes.borrow_mut().push(note.to_string());
-                }
+                let note = "aggressive_interpolator MULTIPASS: extended+i in two stages (D2), which GPUs compute";
+                reader.note(note.to_string());
             }
             "MULTIPASS" => reader.option("amg.interpolation.aggressive", "multipass"),
             "D2" => reader.option("amg.interpolation.aggressive", "two_stage"),
@@ -119,6 +121,13 @@ fn classical(reader: &Reader<'_>, node: &Node) -> Result<()> {
 }
 
 fn aggregation(reader: &Reader<'_>, node: &Node) -> Result<()> {
+    let scaling = reader.int(node, "error_scaling");
+    if scaling != 0 {
+        return fail!(
+            BadConfiguration,
+            "\"error_scaling\" is {scaling}; the nearest that is supported is 0, with a Krylov method around AMG or the cycle CGF"
+        );
+    }
     let selector = match reader.set(&node.scopes, "selector") {
         Some(set) => set,
         // The default of the key is one of classical AMG.
@@ -177,18 +186,18 @@ fn sweeps(reader: &Reader<'_>, node: &Node) {
 }
 
 fn coarsest(reader: &Reader<'_>, node: &Node) -> Result<()> {
-    let smallest = reader.int(node, "min_coarse_rows").clamp(1, MOST_DENSE);
+    let smallest = reader.int_within(node, "min_coarse_rows", (1, MAX_DENSE_ROWS));
     let solver = reader.node(node, "coarse_solver");
     let smoother = reader.node(node, "smoother").name;
     match solver.name.as_str() {
         "DENSE_LU_SOLVER" => {
-            let dense = reader.int(node, "dense_lu_num_rows").clamp(1, MOST_DENSE);
+            let dense = reader.int_within(node, "dense_lu_num_rows", (1, MAX_DENSE_ROWS));
             reader.option("amg.coarsest.max_rows", dense.max(smallest));
         }
         name if name == "NOSOLVER" || name == smoother => {
             reader.option("amg.coarsest.solver", "sweeps");
             reader.option("amg.coarsest.max_rows", smallest);
-            reader.option("amg.coarsest.sweeps", reader.int(node, "coarsest_sweeps").max(1));
+            reader.option("amg.coarsest.sweeps", reader.int_within(node, "coarsest_sweeps", (1, i64::from(i32::MAX))));
         }
         other => {
             return fail!(

@@ -170,7 +170,7 @@ pub const ROWS: &[Row] = &[
     row("obtain_timings", FLAG, "0", "prints times of set-up and solve"),
 
     // What must have the one value that is supported.
-    row("error_scaling", ZERO, "0", "0; a Krylov method around AMG, or the cycle CGF, is the nearest to others"),
+    row("error_scaling", Kind::Int(0, 3), "0", "AGGREGATION: 0; a Krylov method around AMG, or the cycle CGF, is the nearest to others. CLASSICAL: without effect, as in AmgX"),
     row("scaling", Kind::Choice(&["NONE"]), "NONE", "NONE; results do not depend on the scale of the matrix"),
     hint("reuse_scale", ZERO, "0", "0, as error_scaling is"),
     hint("scaling_smoother_steps", COUNT, "2", "accepted: concerns error_scaling, which is 0"),

@@ -110,6 +110,21 @@ impl Reader<'_> {
         node.scopes.iter().any(|scope| self.parameters.get(scope, key).is_some())
     }
 
+    /// Tells that a parameter has another meaning here.
+    pub fn note(&self, sentence: String) {
+        self.notes.borrow_mut().push(sentence);
+    }
+
+    /// A whole number, at most as large as Terrace takes; a larger one that was set is told.
+    pub fn int_within(&self, node: &Node, key: &str, (min, max): (i64, i64)) -> i64 {
+        let asked = self.int(node, key);
+        let taken = asked.clamp(min, max);
+        if taken != asked && self.is_set(node, key) {
+            self.note(format!("{key} {asked}: taken as {taken}"));
+        }
+        taken
+    }
+
     /// Sets an option of Terrace.
     pub fn option(&self, key: &str, value: impl ToString) {
         self.options.borrow_mut().push((key.to_string(), value.to_string()));
@@ -171,7 +186,7 @@ impl Plan {
             amg.is_some_and(|amg| reader.flag(&amg, "print_grid_stats")) | reader.flag(&outer, "print_grid_stats");
         if matches!(reader.text(&outer, "norm").as_str(), "L1" | "LMAX") {
             let norm = reader.text(&outer, "norm");
-            reader.notes.borrow_mut().push(format!("norm {norm}: solves stop by the L2 norm of the residual"));
+            reader.note(format!("norm {norm}: solves stop by the L2 norm of the residual"));
         }
         plan.options = reader.options.take();
         plan.options.extend(parameters.terrace.iter().cloned());
@@ -294,7 +309,7 @@ fn stopping(reader: &Reader<'_>, outer: &Node) -> Result<Plan> {
         for key in ["tolerance", "convergence", "alt_rel_tolerance"] {
             if reader.set(&outer.scopes, key).is_some() {
                 let note = format!("\"{key}\" has no meaning without monitor_residual=1: {limit} iterations are done");
-                reader.notes.borrow_mut().push(note);
+                reader.note(note);
             }
         }
     }

@@ -123,7 +123,7 @@ fn scaling(reader: &Reader<'_>, node: &Node) -> Result<()> {
         "BLOCK_JACOBI" => Ok(()),
         "NOSOLVER" | "JACOBI_L1" => {
             let note = format!("{} is scaled by the diagonal of the matrix, not by {}", node.name, inner.name);
-            reader.notes.borrow_mut().push(note);
+            reader.note(note);
             Ok(())
         }
         other => fail!(

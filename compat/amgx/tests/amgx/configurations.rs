@@ -278,7 +278,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("smoother=MULTICOLOR_ILU", "the nearest is MULTICOLOR_DILU"),
     ("smoother=KPZ_POLYNOMIAL", "the nearest is CHEBYSHEV_POLY"),
     ("smoother=MULTICOLOR_GS, relaxation_factor=0.75", "the nearest that is supported there is 1"),
-    ("error_scaling=3", "\"error_scaling\" does not accept 3; accepted: 0"),
+    ("error_scaling=4", "\"error_scaling\" does not accept 4"),
+    ("algorithm=AGGREGATION, error_scaling=3", "\"error_scaling\" is 3; the nearest that is supported is 0"),
     ("scaling=DIAGONAL_SYMMETRIC", "\"scaling\" does not accept"),
     ("algorithm=ENERGYMIN", "the nearest are CLASSICAL, AGGREGATION"),
     ("selector=SIZE_2", "the nearest are PMIS, HMIS"),
@@ -305,6 +306,17 @@ fn what_is_not_supported_is_refused_with_the_nearest_that_is() {
     for (config, words) in REFUSED {
         let printed = run(&program("tests/c/solve.c"), &["8192", config, "no file"]);
         assert!(printed.contains("REFUSED 12 ") && printed.contains(words), "{config}: {printed}");
+    }
+}
+
+/// What is taken otherwise than it was asked for is told.
+#[test]
+fn other_values_than_those_that_were_asked_for_are_told() {
+    let file = file("told.mtx", &poisson(3));
+    let config = "dense_lu_num_rows=9000, error_scaling=2, max_iters=2";
+    let (_, printed) = through_amgx("8192", config, &file, false);
+    for note in ["dense_lu_num_rows 9000: taken as 5000", "error_scaling: classical"] {
+        assert!(printed.contains(&format!("note: {note}")), "{note}: {printed}");
     }
 }
 
