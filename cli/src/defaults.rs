@@ -29,7 +29,7 @@ pub struct Arguments {
     device: String,
 }
 
-/// Problems of every family.
+/// Problems of every family. What a candidate refuses, as a grid that rows do not show, has no iterations.
 const PROBLEMS: &[&str] = &[
     "poisson7:64",
     "poisson7:300x300x1",
@@ -72,12 +72,30 @@ const PROBLEMS: &[&str] = &[
     "elasticity:24:contrast=1000",
     "elasticity_tet:20",
     "elasticity_tet:20:contrast=1000",
+    "laplace_jittered:48",
+    "elasticity_jittered:20",
+    "laplace27:48",
+    "rhd:48",
+    "rhd3t:24",
+    "oil:48",
+    "oil4c:20",
+    "weather:48",
+    "solid3d:20",
+    // Of a size from which defaults look for a grid.
+    "poisson7:80",
+    "poisson27:80",
+    "poisson5:720",
+    "anisotropic:80x80x80",
+    "anisotropic:80x80x80:epsilon=3",
+    "jumps:80:contrast=3",
+    "lognormal:80",
 ];
 
 type Options = &'static [(&'static str, &'static str)];
 
 const CLASSICAL: Options = &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")];
 const AGGREGATION: Options = &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")];
+const GRID: Options = &[("amg.type", "structured")];
 
 /// What defaults are chosen from: a name, options of components, and the formats of the levels.
 const CANDIDATES: &[(&str, Options, &str)] = &[
@@ -85,6 +103,7 @@ const CANDIDATES: &[(&str, Options, &str)] = &[
     ("classical, f32", CLASSICAL, "single"),
     ("aggregation, f64", AGGREGATION, "input"),
     ("aggregation, f32", AGGREGATION, "single"),
+    ("on the grid", GRID, "default"),
 ];
 
 /// A line of the table.
@@ -180,13 +199,14 @@ impl Row {
 
     /// What the default is among the candidates: the one with its complexity.
     fn chosen(&self) -> &'static str {
-        let [default, classical, _, aggregation, _] = &self.solves[..] else { return "" };
-        let near = |other: &Solve| (default.complexity - other.complexity).abs();
-        match (near(classical) < 1e-12, near(aggregation) < 1e-12) {
-            (true, true) => "either",
-            (true, false) => "classical",
-            (false, true) => "aggregation",
-            (false, false) => "?",
+        let [default, classical, _, aggregation, _, grid] = &self.solves[..] else { return "" };
+        let near = |other: &Solve| (default.complexity - other.complexity).abs() < 1e-12;
+        match (near(classical), near(aggregation), near(grid)) {
+            (true, false, false) => "classical",
+            (false, true, false) => "aggregation",
+            (false, false, true) => "on the grid",
+            (false, false, false) => "?",
+            _ => "either",
         }
     }
 }
@@ -202,7 +222,7 @@ fn table(rows: &[Row]) -> String {
         let shown = |solve: &Solve| match (solve.iterations, solve.converged) {
             (Some(iterations), true) => iterations.to_string(),
             (Some(iterations), false) => format!("{iterations} (not converged)"),
-            (None, _) => "refused".to_string(),
+            (None, _) => "-".to_string(),
         };
         let [default, candidates @ ..] = &row.solves[..] else { continue };
         let _ = write!(out, "| `{}` | {} | {}, {} |", row.problem, shown(default), row.chosen(), default.formats);

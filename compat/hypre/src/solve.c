@@ -6,6 +6,12 @@
 
 static HYPRE_Complex *data_of(hypre_ParVector *vector) { return hypre_VectorData(hypre_ParVectorLocalVector(vector)); }
 
+/** Whether a vector is in host memory, where the matrix is. Device memory of hypre is what its build makes it. */
+static int on_host(hypre_ParVector *vector)
+{
+    return hypre_GetActualMemLocation(hypre_VectorMemoryLocation(hypre_ParVectorLocalVector(vector))) == hypre_MEMORY_HOST;
+}
+
 /** Elements on this rank. */
 static size_t rows_of(hypre_ParVector *vector) { return (size_t)hypre_VectorSize(hypre_ParVectorLocalVector(vector)); }
 
@@ -101,6 +107,10 @@ HYPRE_Int shim_solve(struct shim_object *object, int transposed, hypre_ParCSRMat
 {
     double start = shim_seconds();
     terrace_status status = TERRACE_SUCCESS;
+    if (!on_host(b) || !on_host(x)) {
+        shim_error("%s: the matrix is in host memory, and a vector is not", shim_name(object));
+        return HYPRE_GetError();
+    }
     shim_lock();
     if (transposed)
         status = shim_transpose(object);
