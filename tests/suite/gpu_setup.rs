@@ -445,7 +445,9 @@ fn the_host_waits_less_than_twelve_times_a_level() {
             let place = report.setup_place.strip_prefix("device, which the host waited for ").unwrap();
             let waits: usize = place.strip_suffix(" times").unwrap().parse().unwrap();
             let levels = report.levels.len();
-            assert!(waits < 12 * levels, "{options:?}: {waits} waits for {levels} levels on {device}");
+            // A filtered prolongator takes one more, for the size of what stays.
+            let most = if options.iter().any(|(key, _)| *key == "amg.interpolation.kept_norm") { 13 } else { 12 };
+            assert!(waits < most * levels, "{options:?}: {waits} waits for {levels} levels on {device}");
         }
     }
 }

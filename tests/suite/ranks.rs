@@ -8,6 +8,7 @@ mod right_hand_sides;
 mod units;
 mod update;
 
+use crate::common::devices::devices;
 use std::ops::Range;
 use std::sync::Arc;
 use terrace::comm::{Communicator, threads};

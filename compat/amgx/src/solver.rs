@@ -94,7 +94,8 @@ impl Solver {
         // Another matrix is set up below, and may be of other ranks.
         self.take_over_config(state, uploaded.ranks(), is_same)?;
         let start = Instant::now();
-        if may_update && is_same {
+        // Where nothing is kept, a set-up is faster than an update that looks for all of it again.
+        if may_update && is_same && state.plan.keeps_structure {
             state.native.update()?;
         } else {
             state.native.setup(&uploaded.native)?;

@@ -13,18 +13,22 @@ fn solves_on_gpus_have_the_same_bits_for_any_number_of_ranks() {
         ("poisson5:16", &[("solver.preconditioner", "jacobi")]),
         ("poisson5:16", &[("solver.preconditioner", "fsai")]),
     ];
-    for (name, options) in cases {
+    let each = |device: &'static str| cases.iter().map(move |(name, options)| (device, *name, *options));
+    for (device, name, options) in devices().into_iter().flat_map(each) {
         let a = matrix(name);
         let n = a.rows;
-        let (x, report) = solve_on("sim", &a, &[0, n], options);
-        assert!(true_residual(&a, &x) <= 1.1e-8, "{name} {options:?}");
+        let (x, report) = solve_on(device, &a, &[0, n], options);
+        assert!(true_residual(&a, &x) <= 1.1e-8, "{name} {options:?} on {device}");
         let (_, on_host) = solve(&a, &[0, n], options);
         let off = report.solves[0].iterations.abs_diff(on_host.solves[0].iterations);
-        assert!(off <= 1, "{name} {options:?}: {off} iterations more or less than on the host");
+        assert!(off <= 1, "{name} {options:?} on {device}: {off} iterations more or less than on the host");
         for starts in [evenly(n, 2), vec![0, 0, n / 3, n / 3, n]] {
-            let (other, there) = solve_on("sim", &a, &starts, options);
-            assert_eq!(there.solves[0].history, report.solves[0].history, "{name} {options:?} {starts:?}");
-            assert!(other.iter().zip(&x).all(|(o, x)| o.to_bits() == x.to_bits()), "{name} {options:?} {starts:?}");
+            let (other, there) = solve_on(device, &a, &starts, options);
+            assert_eq!(there.solves[0].history, report.solves[0].history, "{name} {options:?} on {device} {starts:?}");
+            assert!(
+                other.iter().zip(&x).all(|(o, x)| o.to_bits() == x.to_bits()),
+                "{name} {options:?} on {device} {starts:?}"
+            );
         }
     }
 }
@@ -38,8 +42,9 @@ fn what_ranks_on_gpus_cannot_do_is_refused() {
         ("amg.smoother.type", "gauss_seidel", "use \"chebyshev\""),
         ("solver.null_space", "constant", "use the device \"host\""),
     ];
-    for (key, value, sentence) in cases {
-        let errors = on_devices("sim", threads(2), |context, rank| {
+    let each = |device: &'static str| cases.iter().map(move |case| (device, case));
+    for (device, (key, value, sentence)) in devices().into_iter().flat_map(each) {
+        let errors = on_devices(device, threads(2), |context, rank| {
             let own = evenly(a.rows, 2)[rank]..evenly(a.rows, 2)[rank + 1];
             let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own))).unwrap());
             Solver::new(context, &config(&[(key, value)])).setup(Some(&matrix)).unwrap_err()

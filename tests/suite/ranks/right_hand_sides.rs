@@ -43,7 +43,7 @@ fn several_right_hand_sides_are_solved_one_after_the_other_with_the_bits_of_one_
     let a = matrix("poisson5:20");
     let n = a.rows;
     let b = [right_hand_side(n), vec![1.0; n], (0..n).map(|i| (i % 7) as f64).collect()];
-    for device in ["host:1", "sim"] {
+    for device in std::iter::once("host:1").chain(devices()) {
         let (x, each, reports, status) = three(device, &a, &[0, n], &b);
         assert!(x == each && status == [Some(Status::Success)], "{device}: {status:?}");
         assert!(reports.len() == 3 && reports.iter().all(|(status, _)| *status == Status::Success), "{device}");

@@ -102,8 +102,10 @@ fn every_method_solves_systems_in_any_units() {
     for preconditioner in ["fsai", "jacobi", "none"] {
         check("host:1", "poisson5:20", FACTORS, Precision::F64, &[("solver.preconditioner", preconditioner)]);
     }
-    check("sim", "poisson5:12", FACTORS, Precision::F64, &DIVIDED);
-    check("sim", "poisson5:12", FACTORS, Precision::F64, &[("solver.preconditioner", "fsai")]);
+    for device in devices() {
+        check(device, "poisson5:12", FACTORS, Precision::F64, &DIVIDED);
+        check(device, "poisson5:12", FACTORS, Precision::F64, &[("solver.preconditioner", "fsai")]);
+    }
 }
 
 /// Squares of f32 leave its range from 1e19 on, and below 1e-23.
@@ -115,7 +117,9 @@ fn systems_in_f32_are_solved_in_any_units() {
     let cases: [Options; 3] = [&DIVIDED, &[f32, pmis, DIVIDED[0], DIVIDED[1]], &[f32, ("solver.type", "gmres")]];
     for options in cases {
         check("host:1", "poisson5:16", &factors, Precision::F32, options);
-        check("sim", "poisson5:12", &factors, Precision::F32, options);
+        for device in devices() {
+            check(device, "poisson5:12", &factors, Precision::F32, options);
+        }
     }
 }
 
@@ -126,7 +130,8 @@ const STEPS: [f64; 5] = [1.0, 1e-200, 1e-290, 1e220, 1.0];
 fn new_values_may_need_other_units() {
     let a = matrix("poisson5:14");
     let b = right_hand_side(a.rows);
-    for (device, options) in [("host:1", &[][..]), ("host:1", &DIVIDED), ("sim", &DIVIDED)] {
+    let on_host = [("host:1", &[][..]), ("host:1", &DIVIDED)];
+    for (device, options) in on_host.into_iter().chain(devices().into_iter().map(|device| (device, &DIVIDED[..]))) {
         for updates in [true, false] {
             let run = |starts: &[usize]| {
                 let results = on_devices(device, threads(starts.len() - 1), |context, rank| {
@@ -219,14 +224,15 @@ fn preconditioners_alone_work_in_any_units() {
     let a = matrix("anisotropic:14");
     let b = right_hand_side(a.rows);
     let small = ("amg.coarsest.max_rows", "10");
-    let cases: [(&str, &str, Options); 5] = [
+    let on_host: [(&str, &str, Options); 4] = [
         ("host:1", "amg", &[small]),
         ("host:1", "amg", &[("amg.coarsening.type", "pmis"), small, DIVIDED[1]]),
         ("host:1", "amg", &[("amg.coarsening.type", "mis2"), ("precision", "sp"), small]),
         ("host:1", "fsai", &[]),
-        ("sim", "amg", &[small, DIVIDED[1]]),
     ];
-    for (device, method, options) in cases {
+    let on_gpu = [small, DIVIDED[1]];
+    let on_gpus = devices().into_iter().map(|device| (device, "amg", &on_gpu[..]));
+    for (device, method, options) in on_host.into_iter().chain(on_gpus) {
         // The applications after set-up, and after an update to units of 1.
         let applied = |starts: &[usize], factor: f64| {
             let results = on_devices(device, threads(starts.len() - 1), |context, rank| {

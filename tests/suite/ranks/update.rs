@@ -132,7 +132,9 @@ fn an_update_of_many_ranks_and_on_gpus_has_the_bits_of_one_rank() {
     let a = matrix("poisson5:12");
     let n = a.rows;
     for options in [&[small][..], &[("amg.coarsening.type", "pmis"), ("precision.preset", "single"), small]] {
-        alike("sim", &steps(&a), options, &[evenly(n, 2), evenly(n, 3)]);
+        for device in devices() {
+            alike(device, &steps(&a), options, &[evenly(n, 2), evenly(n, 3)]);
+        }
     }
 }
 

@@ -26,9 +26,8 @@ pub(super) fn amg(reader: &Reader<'_>, node: &Node) -> Result<()> {
     cycle(reader, node)?;
     sweeps(reader, node);
     coarsest(reader, node)?;
-    // Without reuse everything is found anew; with it, coarse unknowns stay.
-    let reuse = reader.int(node, "structure_reuse_levels");
-    reader.option("amg.update.coarsening", if reuse == 0 { "recheck" } else { "keep" });
+    // An update is for new values where coarse unknowns are to stay; otherwise AMGX_solver_resetup is a set-up.
+    reader.option("amg.update.coarsening", "keep");
     let inner = reader.node(node, "smoother");
     if !is_smoother(&inner.name) {
         return fail!(

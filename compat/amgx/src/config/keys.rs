@@ -162,7 +162,7 @@ pub const ROWS: &[Row] = &[
     row("GS_L1_variant", FLAG, "0", "Gauss-Seidel: 1 for l1 Gauss-Seidel, on the host"),
     row("chebyshev_polynomial_order", Kind::Int(1, 20), "5", "degree of the polynomial"),
     row("chebyshev_lambda_estimate_mode", Kind::Int(0, 3), "0", "0, 1, 2: the largest eigenvalue is estimated by Lanczos steps"),
-    row("structure_reuse_levels", ANY, "0", "AMGX_solver_resetup: 0 finds strong couplings and coarse unknowns anew, others keep them on all levels"),
+    row("structure_reuse_levels", ANY, "0", "AMGX_solver_resetup: 0 sets up anew, others keep strong couplings and coarse unknowns on all levels"),
     row("store_res_history", FLAG, "0", "1: AMGX_solver_get_iteration_residual"),
     row("print_config", FLAG, "0", "prints the configuration when a solver is made"),
     row("print_solve_stats", FLAG, "0", "prints residual norms after each solve"),

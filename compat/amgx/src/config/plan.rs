@@ -25,6 +25,8 @@ pub struct Plan {
     pub options: Vec<(String, String)>,
     /// Solves end after so many iterations, whatever the residual: where it is not monitored.
     pub exactly: Option<usize>,
+    /// Whether `AMGX_solver_resetup` keeps coarse unknowns, or has none to keep.
+    pub keeps_structure: bool,
     /// Norm of `AMGX_solver_calculate_residual_norm`.
     pub norm: Norm,
     /// Whether it is one number for block matrices, too.
@@ -182,6 +184,7 @@ impl Plan {
         reader.option("precision", "input");
         let amg = method(&reader, &outer)?;
         let mut plan = stopping(&reader, &outer)?;
+        plan.keeps_structure = amg.as_ref().is_none_or(|amg| reader.int(amg, "structure_reuse_levels") != 0);
         plan.print_grid_stats =
             amg.is_some_and(|amg| reader.flag(&amg, "print_grid_stats")) | reader.flag(&outer, "print_grid_stats");
         if matches!(reader.text(&outer, "norm").as_str(), "L1" | "LMAX") {
@@ -316,6 +319,7 @@ fn stopping(reader: &Reader<'_>, outer: &Node) -> Result<Plan> {
     Ok(Plan {
         options: Vec::new(),
         exactly: (!monitors).then_some(limit),
+        keeps_structure: true,
         norm: match reader.text(outer, "norm").as_str() {
             "L1" => Norm::L1,
             "LMAX" => Norm::Max,
