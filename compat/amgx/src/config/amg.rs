@@ -26,8 +26,6 @@ pub(super) fn amg(reader: &Reader<'_>, node: &Node) -> Result<()> {
     cycle(reader, node)?;
     sweeps(reader, node);
     coarsest(reader, node)?;
-    // An update is for new values where coarse unknowns are to stay; otherwise AMGX_solver_resetup is a set-up.
-    reader.option("amg.update.coarsening", "keep");
     let inner = reader.node(node, "smoother");
     if !is_smoother(&inner.name) {
         return fail!(
