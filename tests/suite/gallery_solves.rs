@@ -1,5 +1,6 @@
 //! Every family of the gallery is solved, with the defaults or the options that its line states.
 
+use crate::common::skip::is_deep;
 use std::sync::Arc;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery, presets};
 
@@ -161,6 +162,47 @@ fn every_preset_solves_what_it_is_for() {
     assert!(failures.is_empty(), "iterations, bound and residual:\n{failures}");
     for name in presets::names() {
         assert!(PRESET_SOLVES.iter().any(|(preset, ..)| *preset == name), "{name} solves nothing here");
+    }
+}
+
+/// The default may choose another coarsening or narrower levels, but not at the cost of iterations. Problems that are given as stencils have
+/// multigrid on the grid, which `docs/structured.md` compares.
+#[test]
+fn defaults_take_at_most_a_fifth_more_iterations_than_classical_amg() {
+    const CLASSICAL: Options = &[
+        ("amg.type", "unstructured"),
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "extended_i"),
+        ("amg.smoother.type", "l1_jacobi"),
+        ("precision", "f64"),
+    ];
+    let solves = |options: Options, name: &str, device: &str| {
+        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
+        let rows = matrix.rows();
+        let mut config = Config::new();
+        for (key, value) in options {
+            config.set_str(key, value).unwrap();
+        }
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+        solver.setup(Some(&Arc::new(matrix))).unwrap();
+        let status = solver.solve(&vec![1.0; rows], &mut vec![0.0; rows], Guess::Zero).unwrap();
+        (status, solver.report().solves[0].iterations)
+    };
+    for (name, ..) in
+        SOLVES.iter().filter(|(name, options, _)| options.is_empty() && !gallery::parse(name).unwrap().is_stencil)
+    {
+        let (status, classical) = solves(CLASSICAL, name, "host:2");
+        // Where GPUs have other defaults than the host; the others take as long again as all of this.
+        let on_sim = is_deep() || ["poisson27:16", "lshape:4:order=1", "elasticity:7"].contains(name);
+        for device in ["host:2", "sim"].into_iter().take(1 + usize::from(on_sim)) {
+            let (with_defaults, iterations) = solves(&[], name, device);
+            assert!(
+                status != Status::Success || with_defaults == Status::Success,
+                "{name} on {device}: {with_defaults:?}"
+            );
+            let bound = classical + classical.div_ceil(5);
+            assert!(classical >= 100 || iterations <= bound, "{name} on {device}: {iterations} of {classical}");
+        }
     }
 }
 
