@@ -206,6 +206,7 @@ module terrace
   public :: terrace_solver_setup, terrace_solver_update, terrace_solver_get_rows
   public :: terrace_solver_solve, terrace_solver_solve_transposed
   public :: terrace_solver_report, terrace_amg_report, terrace_fsai_report
+  public :: terrace_amg_get_option, terrace_fsai_get_option
   public :: terrace_context_set_error
   public :: terrace_amg_set_error
   public :: terrace_fsai_set_error
@@ -963,6 +964,17 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_amg_get_option(amg, key, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_amg_get_option')
+      import
+      type(c_ptr), value :: amg
+      character(kind=c_char), intent(in) :: key(*)
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_amg_report(amg, report) &
         result(outcome) bind(c, name='terrace_amg_report')
       import
@@ -1029,6 +1041,17 @@ module terrace
       type(c_ptr), value :: matrix
       type(c_ptr), value :: config
       integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_get_option(fsai, key, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_fsai_get_option')
+      import
+      type(c_ptr), value :: fsai
+      character(kind=c_char), intent(in) :: key(*)
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
       integer(c_int32_t) :: outcome
     end function
 
@@ -3961,6 +3984,38 @@ contains
     outcome = c_solver_get_option(solver%handle, c_text(key), nothing, 0_c_size_t, needed)
     allocate(character(needed) :: value)
     if (outcome == TERRACE_SUCCESS) outcome = c_solver_get_option(solver%handle, c_text(key), value, needed, needed)
+    value = without_nul(outcome, value)
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine terrace_amg_get_option(amg, key, value, status)
+    type(terrace_amg), intent(in) :: amg
+    character(*), intent(in) :: key
+    character(:), allocatable, intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_amg_get_option(amg%handle, c_text(key), nothing, 0_c_size_t, needed)
+    allocate(character(needed) :: value)
+    if (outcome == TERRACE_SUCCESS) outcome = c_amg_get_option(amg%handle, c_text(key), value, needed, needed)
+    value = without_nul(outcome, value)
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine terrace_fsai_get_option(fsai, key, value, status)
+    type(terrace_fsai), intent(in) :: fsai
+    character(*), intent(in) :: key
+    character(:), allocatable, intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_fsai_get_option(fsai%handle, c_text(key), nothing, 0_c_size_t, needed)
+    allocate(character(needed) :: value)
+    if (outcome == TERRACE_SUCCESS) outcome = c_fsai_get_option(fsai%handle, c_text(key), value, needed, needed)
     value = without_nul(outcome, value)
     call conclude(outcome, status)
   end subroutine

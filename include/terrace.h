@@ -1573,6 +1573,23 @@ terrace_status terrace_amg_memory_estimate(terrace_context *context,
                                            int64_t *bytes);
 
 /**
+ * The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+ *
+ * - `amg`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`.
+ * One thread at a time for each context.
+ */
+terrace_status terrace_amg_get_option(const terrace_amg *amg,
+                                      const char *key,
+                                      char *buf,
+                                      size_t len,
+                                      size_t *needed);
+
+/**
  * A snapshot of what set-up did.
  *
  * - `amg`: not NULL.
@@ -1692,6 +1709,22 @@ terrace_status terrace_fsai_memory_estimate(terrace_context *context,
                                             const terrace_matrix *matrix,
                                             const terrace_config *config,
                                             int64_t *bytes);
+
+/**
+ * The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+ *
+ * - `fsai`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`.
+ * One thread at a time for each context.
+ */
+terrace_status terrace_fsai_get_option(const terrace_fsai *fsai,
+                                       const char *key,
+                                       char *buf,
+                                       size_t len,
+                                       size_t *needed);
 
 /**
  * A snapshot of what set-up did: the keys "fsai_nonzeros", "fsai_precision" and "fsai_breakdowns" tell about the factors.

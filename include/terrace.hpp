@@ -1227,6 +1227,16 @@ public:
         return rows;
     }
 
+    /// The value of an option as the last set-up used it: what was set, or what `auto` became (terrace_amg_get_option). Errors:
+    /// TERRACE_ERROR_UNKNOWN_OPTION.
+    std::string option(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        std::string value;
+        finish(detail::text([&](char *b, std::size_t l, std::size_t *n) { return terrace_amg_get_option(get(), key.c_str(), b, l, n); },
+                            value),
+               result);
+        return value;
+    }
+
     /// What set-up did (terrace_amg_report).
     terrace::report report(status &result TERRACE_OR_THROW) const {
         terrace::report made(log_);
@@ -1308,6 +1318,16 @@ public:
         std::int64_t rows = 0;
         finish(terrace_fsai_get_rows(get(), &rows), result);
         return rows;
+    }
+
+    /// The value of an option as the last set-up used it: what was set, or what `auto` became (terrace_fsai_get_option). Errors:
+    /// TERRACE_ERROR_UNKNOWN_OPTION.
+    std::string option(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        std::string value;
+        finish(detail::text([&](char *b, std::size_t l, std::size_t *n) { return terrace_fsai_get_option(get(), key.c_str(), b, l, n); },
+                            value),
+               result);
+        return value;
     }
 
     /// What set-up did (terrace_fsai_report).

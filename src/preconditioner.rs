@@ -378,7 +378,7 @@ impl Inverse {
     }
 
     /// The value of an option as the last set-up used it.
-    pub(crate) fn option(&self, key: &str) -> Result<String> {
+    pub fn option(&self, key: &str) -> Result<String> {
         if self.method == Method::Amg { self.amg_option(key) } else { self.config.get(key) }
     }
 

@@ -1,7 +1,7 @@
 //! `terrace_amg`: a hierarchy that is set up; one apply is one preconditioner application.
 
 use super::borrow::{device_vectors, vectors};
-use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required, text};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required, text, text_out};
 use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::config::Config;
@@ -194,6 +194,30 @@ pub unsafe extern "C" fn terrace_amg_memory_estimate(
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(i64::try_from(estimate).unwrap_or(i64::MAX)) };
         Ok(())
+    })
+}
+
+/// The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+///
+/// - `amg`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `buf`, `len`, `needed`: text out, see the top of this file.
+///
+/// What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`.
+/// One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_get_option(
+    amg: *const terrace_amg,
+    key: *const c_char,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> terrace_status {
+    call!(amg, |amg| {
+        let value = amg.amg.enter("amg")?.option(text!(key))?;
+        // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
+        unsafe { text_out(&value, buf, len, needed) }
     })
 }
 

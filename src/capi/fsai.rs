@@ -1,7 +1,7 @@
 //! `terrace_fsai`: a factorised sparse approximate inverse that is set up; one apply is one preconditioner application.
 
 use super::amg::{apply, config_or_defaults};
-use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required, text};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required, text, text_out};
 use super::types::terrace_type;
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::Result;
@@ -150,6 +150,29 @@ pub unsafe extern "C" fn terrace_fsai_memory_estimate(
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(i64::try_from(estimate).unwrap_or(i64::MAX)) };
         Ok(())
+    })
+}
+
+/// The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+///
+/// - `fsai`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `buf`, `len`, `needed`: text out, see the top of this file.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`.
+/// One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_fsai_get_option(
+    fsai: *const terrace_fsai,
+    key: *const c_char,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> terrace_status {
+    call!(fsai, |fsai| {
+        let value = fsai.fsai.enter("fsai")?.option(text!(key))?;
+        // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
+        unsafe { text_out(&value, buf, len, needed) }
     })
 }
 

@@ -363,6 +363,7 @@ void moved_from() {
     REFUSED(null, "amg is null", hierarchy.apply(b, x, result));
     REFUSED(null, "amg is null", hierarchy.update(result));
     REFUSED(null, "amg is null", hierarchy.rows(result));
+    REFUSED(null, "amg is null", hierarchy.option("amg.cycle.type", result));
     REFUSED(null, "amg is null", hierarchy.report(result));
     REFUSED(null, "solver is null", solver.solve(b, x, result));
     REFUSED(null, "solver is null", solver.setup(a_too, result));
@@ -438,6 +439,9 @@ void monitors_and_options() {
     solver.set_preconditioner_matrix(half);
     solver.setup(a);
     CHECK(solver.option("solver.type") == "cg" && solver.option("amg.smoother.type") == "l1_gauss_seidel");
+    const terrace::amg hierarchy(host, a, options);
+    CHECK(hierarchy.option("amg.smoother.type") == "l1_gauss_seidel" && hierarchy.option("amg.smoother.pre_sweeps") == "1,2");
+    CHECK(terrace::fsai(host, a).option("fsai.steps") == "15");
     std::vector<double> x(3), norms;
     solver.set_monitor([&](std::int64_t, std::int64_t iteration, double residual) {
         CHECK(iteration == static_cast<std::int64_t>(norms.size()));

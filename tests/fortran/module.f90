@@ -391,6 +391,9 @@ contains
     call succeeded(status)
     call terrace_amg_update(amg, status)
     call succeeded(status)
+    call terrace_amg_get_option(amg, 'amg.cycle.type', text, status)
+    call succeeded(status)
+    call expect(text == 'v', 'an option of a hierarchy')
     call terrace_amg_report(amg, report, status)
     call succeeded(status)
     call terrace_report_get_int(report, 'levels', levels, status)
@@ -625,6 +628,7 @@ contains
     type(terrace_solver) :: solver
     type(terrace_report) :: report
     integer(int64) :: bytes, same, rows
+    character(:), allocatable :: text
     real(real64) :: b(3), x(3)
     b = [1, 0, 1]
     call terrace_matrix_create_csr(context, offsets, columns, values, matrix)
@@ -649,6 +653,10 @@ contains
     call expect(rows == 3 .and. maxval(abs(x - 1)) < 1e-12, 'an FSAI of the whole triangle')
     call terrace_fsai_apply(fsai, b(:2), x, status)
     call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'a vector that is too short for an FSAI')
+    call terrace_fsai_get_option(fsai, 'fsai.steps', text)
+    call expect(text == '15', 'an option of an FSAI')
+    call terrace_fsai_get_option(fsai, 'fsai.step', text, status)
+    call expect(status == TERRACE_ERROR_UNKNOWN_OPTION, 'an option that is not there')
     call terrace_fsai_report(fsai, report)
     call terrace_report_get_int(report, 'fsai_nonzeros', bytes)
     call expect(bytes == 6, 'the entries of the factor')

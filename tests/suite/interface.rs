@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use terrace::matrix::Values;
 use terrace::solver::{DeviceVectors, Progress, SliceMut, SliceRef};
 use terrace::sparse::SharedCsr;
-use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 fn problem(name: &str) -> Arc<Matrix> {
     Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
@@ -242,6 +242,12 @@ fn a_solver_tells_what_auto_became() {
             solver.setup(Some(&problem(name))).unwrap();
             for (key, value) in expected {
                 assert_eq!(solver.option(key).unwrap(), *value, "{key} of {name} on {device}");
+            }
+            let amg = Amg::setup(&Context::new(device).unwrap(), &problem(name), &Config::new()).unwrap();
+            // Alone it is not known which Krylov method is around it, so its smoother is another one for the second problem.
+            for (key, value) in expected.iter().filter(|(key, _)| key.starts_with("amg.") && !key.contains("smoother"))
+            {
+                assert_eq!(amg.option(key).unwrap(), *value, "{key} of a hierarchy of {name} on {device}");
             }
         }
     }

@@ -110,6 +110,9 @@ impl World {
         match self.random.below(7) {
             0 | 1 => {
                 call!(self, terrace_solver_get_option(solver, key.as_ptr(), text.as_mut_ptr(), 40, &mut needed));
+                if let Some((amg, _)) = self.amgs.last() {
+                    call!(self, terrace_amg_get_option(*amg, key.as_ptr(), text.as_mut_ptr(), 40, &mut needed));
+                }
             }
             2 => {
                 call!(self, terrace_solver_set_error(solver, -(rows as i32 & 15), c"a sentence".as_ptr()));

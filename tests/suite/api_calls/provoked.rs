@@ -169,6 +169,10 @@ fn texts(host: *mut terrace_context) {
     ask!(0, terrace_report_destroy(report));
     ask!(NULL, terrace_solver_get_option(solver, key, null_mut(), 1, null_mut()));
     ask!(INVALID, terrace_solver_get_option(solver, no_text, null_mut(), 0, null_mut()));
+    ask!(NULL, terrace_amg_get_option(amg, key, null_mut(), 1, null_mut()));
+    ask!(INVALID, terrace_amg_get_option(amg, no_text, null_mut(), 0, null_mut()));
+    ask!(NULL, terrace_fsai_get_option(fsai, key, null_mut(), 1, null_mut()));
+    ask!(INVALID, terrace_fsai_get_option(fsai, no_text, null_mut(), 0, null_mut()));
     ask!(NULL, terrace_fsai_get_rows(fsai, null_mut()));
     ask!(NULL, terrace_amg_get_rows(amg, null_mut()));
     ask!(NULL, terrace_solver_get_rows(solver, null_mut()));
