@@ -55,7 +55,7 @@
  *   reorder                        whether the unknowns were renumbered (amg.reorder), with the locality before and after; empty where set-up did not look
  *   reordered                      1 where the unknowns were renumbered, else 0
  *   locality_before                bytes of x that a chunk of 1024 rows touches for each row in the caller's order, in cache lines of 64 bytes; 0 where set-up did not look
- *   locality_after                 the same in the order of clusters, whether that was chosen or not; 0 where it was not computed
+ *   locality_after                 the same in the order of a breadth-first search, whether that was chosen or not; 0 where it was not computed
  *   ranks                          ranks that have rows of the matrix; 1 without a communicator
  *   rank_rows_min                  the fewest rows of the matrix on a rank; 0 without ranks
  *   rank_rows_mean                 the mean of the rows of the matrix on a rank; 0 without ranks

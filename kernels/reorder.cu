@@ -1,102 +1,145 @@
-// Renumbering by clusters of clusters, as in src/host/reorder.rs, and the measure of locality. A node has `unit` rows of the matrix.
+// Renumbering by breadth-first search, as in src/host/reorder.rs, and the measure of locality. A node has `unit` rows of the matrix.
 #include "numbers.h"
+#include "scan.h"
 
-// One round of clustering: a node without a cluster joins that of the first neighbour that has one, or becomes a seed if its hash is
-// among the first eighths. Clusters are named by their seeds, -1 is none; before the first round the array is empty.
-KERNEL(reorder_clusters, i64 nodes, i32 unit, i32 most, i64 seed, i32 eighths, In<i64> offsets, In<i32> columns, In<i32> before,
-       Out<i32> cluster) {
-    const i64 i = global_index();
-    if (i >= nodes) {
-        return;
-    }
-    i32 own = before.len > 0 ? before[i] : -1;
-    if (own < 0) {
-        const i64 begin = offsets[i * unit];
-        const i64 all = offsets[(i + 1) * unit];
-        const i64 end = all < begin + most ? all : begin + most;
-        for (i64 k = begin; k < end && own < 0 && before.len > 0; ++k) {
-            own = before[columns[k] / unit];
-        }
-        if (own < 0 && hash(static_cast<u64>(i), static_cast<u64>(seed)) >> 61 < static_cast<u64>(eighths)) {
-            own = static_cast<i32>(i);
-        }
-    }
-    cluster[i] = own;
+// `reached` has from which position of the order a node was reached first, counted backward so that the first one is the largest:
+// ROOT for roots, 0 for none.
+constexpr i32 ROOT = 0x7fffffff;
+DEVICE i32 from_position(i64 position) { return static_cast<i32>(ROOT - 1 - position); }
+
+// The entries of a node that the search looks at.
+struct Neighbours {
+    i64 begin;
+    i64 end;
+};
+DEVICE Neighbours neighbours(i64 node, i32 unit, i32 most, const In<i64> &offsets) {
+    const i64 begin = offsets[node * unit];
+    const i64 end = offsets[(node + 1) * unit];
+    return {begin, end < begin + most ? end : begin + most};
 }
 
-// Which nodes are seeds of clusters.
-KERNEL(reorder_seeds, i64 nodes, In<i32> cluster, Out<u8> seeds) {
+// Which nodes without a number become roots: one in 2^bits.
+KERNEL(reorder_roots, i64 nodes, i32 bits, In<i32> reached, Out<u8> roots) {
     const i64 i = global_index();
     if (i < nodes) {
-        seeds[i] = cluster[i] == i;
+        const u64 mask = (u64(1) << bits) - 1;
+        roots[i] = reached[i] == 0 && (i == 0 || (hash(static_cast<u64>(i), 0) & mask) == 0);
     }
 }
 
-// The number of the cluster of each node, from those of the seeds.
-KERNEL(reorder_number, i64 nodes, In<i32> number, Out<i32> cluster) {
+// Appends the roots to the `count` nodes of the order.
+KERNEL(reorder_append_roots, i64 nodes, i64 count, In<i32> number, Out<i32> order, Out<i32> reached) {
     const i64 i = global_index();
-    if (i < nodes) {
-        cluster[i] = number[cluster[i]];
+    if (i < nodes && number[i] >= 0) {
+        order[count + number[i]] = static_cast<i32>(i);
+        reached[i] = ROOT;
     }
 }
 
-// 0, 1, 2 and so on.
-KERNEL(reorder_identity_i64, i64 n, Out<i64> to) {
-    const i64 i = global_index();
-    if (i < n) {
-        to[i] = i;
-    }
-}
-KERNEL(reorder_identity_i32, i64 n, Out<i32> to) {
-    const i64 i = global_index();
-    if (i < n) {
-        to[i] = static_cast<i32>(i);
-    }
-}
-
-// For each member of each cluster one neighbour of the cluster, or the cluster itself.
-KERNEL(reorder_links, i64 nodes, i32 unit, i32 most, In<i64> offsets, In<i32> columns, In<i32> members, In<i32> cluster,
-       Out<i32> links) {
-    const i64 p = global_index();
-    if (p >= nodes) {
-        return;
-    }
-    const i64 i = members[p];
-    const i32 own = cluster[i];
-    const i64 begin = offsets[i * unit];
-    const i64 all = offsets[(i + 1) * unit];
-    const i64 end = all < begin + most ? all : begin + most;
-    i32 link = own;
-    for (i64 k = begin; k < end && link == own; ++k) {
-        link = cluster[columns[k] / unit];
-    }
-    links[p] = link;
-}
-
-// How many members the clusters in an order have.
-KERNEL(reorder_lengths, i64 clusters, In<i32> order, In<i64> offsets, Out<i32> lengths) {
-    const i64 k = global_index();
-    if (k < clusters) {
-        const i64 c = order[k];
-        lengths[k] = static_cast<i32>(offsets[c + 1] - offsets[c]);
+DEVICE void reach(i64 node, i64 position, i32 unit, i32 most, const In<i64> &offsets, const In<i32> &columns, const Out<i32> &reached) {
+    const Neighbours all = neighbours(node, unit, most, offsets);
+    const i32 own = from_position(position);
+    for (i64 k = all.begin; k < all.end; ++k) {
+        const i32 j = columns[k] / unit;
+        // Most neighbours were reached before, and reading is cheaper.
+        if (reached[j] < own) {
+            atomic_max(reached[j], own);
+        }
     }
 }
 
-// Where the members of each cluster begin in the order of their level.
-KERNEL(reorder_starts, i64 clusters, In<i32> order, In<i64> starts, Out<i64> of_cluster) {
-    const i64 k = global_index();
-    if (k < clusters) {
-        of_cluster[order[k]] = starts[k];
+// Marks what is reached from the nodes of a level.
+KERNEL(reorder_reach, i64 begin, i64 end, i32 unit, i32 most, In<i64> offsets, In<i32> columns, In<i32> order, Out<i32> reached) {
+    const i64 position = begin + global_index();
+    if (position < end) {
+        reach(order[position], position, unit, most, offsets, columns, reached);
     }
 }
 
-// The members of all clusters in that order.
-KERNEL(reorder_expand, i64 nodes, In<i32> members, In<i32> cluster, In<i64> offsets, In<i64> starts, Out<i32> order) {
-    const i64 p = global_index();
-    if (p < nodes) {
-        const i32 i = members[p];
-        const i64 c = cluster[i];
-        order[starts[c] + p - offsets[c]] = i;
+// Calls `visit` with each node that is reached first from a position.
+template <class Order, class Reached, class Visit>
+DEVICE void for_children(i64 position, i32 unit, i32 most, const In<i64> &offsets, const In<i32> &columns, const Order &order,
+                         const Reached &reached, const Visit &visit) {
+    const Neighbours all = neighbours(order[position], unit, most, offsets);
+    const i32 own = from_position(position);
+    for (i64 k = all.begin; k < all.end; ++k) {
+        const i32 j = columns[k] / unit;
+        if (reached[j] == own) {
+            // The rows of a node may name a neighbour several times.
+            bool is_first = true;
+            for (i64 l = all.begin; l < k && is_first; ++l) {
+                is_first = columns[l] / unit != j;
+            }
+            if (is_first) {
+                visit(j);
+            }
+        }
+    }
+}
+
+// The part of a level that a block of threads has: whole tiles of a node for each thread.
+struct Part {
+    i64 begin;
+    i64 end;
+};
+DEVICE Part part_of_level(i64 begin, i64 end, i32 blocks) {
+    const i64 tiles = (end - begin + BLOCK - 1) / BLOCK;
+    const i64 nodes = (tiles + blocks - 1) / blocks * BLOCK;
+    const i64 first = begin + nodes * block_index();
+    return {first < end ? first : end, first + nodes < end ? first + nodes : end};
+}
+
+// How many nodes are reached first from the part of each block. Level l is between ends[l] and ends[l + 1].
+KERNEL(reorder_count, i32 level, i32 blocks, i32 unit, i32 most, In<i64> offsets, In<i32> columns, In<i32> order, In<i32> reached,
+       In<i64> ends, Out<i64> sums) {
+    const Part part = part_of_level(ends[level], ends[level + 1], blocks);
+    i64 own = 0;
+    for (i64 position = part.begin + thread_index(); position < part.end; position += BLOCK) {
+        for_children(position, unit, most, offsets, columns, order, reached, [&](i32) { ++own; });
+    }
+    i64 total;
+    block_sum_before(own, total);
+    if (thread_index() == 0) {
+        sums[block_index()] = total;
+    }
+}
+
+// Appends these nodes to the order, and marks what is reached from them where `reaches` is 1.
+KERNEL(reorder_append, i32 level, i32 blocks, i32 reaches, i32 unit, i32 most, In<i64> offsets, In<i32> columns, In<i64> sums,
+       Out<i32> order, Out<i32> reached, Out<i64> ends) {
+    const i64 end = ends[level + 1];
+    const Part part = part_of_level(ends[level], end, blocks);
+    i64 mine = 0;
+    i64 all = 0;
+    for (int b = thread_index(); b < blocks; b += BLOCK) {
+        mine += b < block_index() ? sums[b] : 0;
+        all += sums[b];
+    }
+    i64 before;
+    i64 total;
+    block_sum_before(mine, before);
+    block_sum_before(all, total);
+    if (block_index() == 0 && thread_index() == 0) {
+        ends[level + 2] = end + total;
+    }
+    i64 next = end + before;
+    for (i64 tile = part.begin; tile < part.end; tile += BLOCK) {
+        const i64 position = tile + thread_index();
+        i64 own = 0;
+        if (position < part.end) {
+            for_children(position, unit, most, offsets, columns, order, reached, [&](i32) { ++own; });
+        }
+        i64 at = next + block_sum_before(own, total);
+        next += total;
+        if (own > 0) {
+            for_children(position, unit, most, offsets, columns, order, reached, [&](i32 j) {
+                order[at] = j;
+                if (reaches != 0) {
+                    reach(j, at, unit, most, offsets, columns, reached);
+                }
+                ++at;
+            });
+        }
     }
 }
 

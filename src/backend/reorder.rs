@@ -1,19 +1,26 @@
 //! Renumbering: what host and device must agree on, and when it pays.
 //!
 //! Unknowns that are coupled get numbers near each other, so that rows of a matrix that are computed at the same time read the same
-//! cache lines of x. The order comes from clusters of clusters. A few nodes, chosen by a hash, become seeds; in each round a node
-//! without a cluster joins that of the first neighbour that has one, and more seeds are chosen among those that find none. Clusters
-//! are the nodes of the next graph, of which each member names one neighbour in another cluster. From the coarsest graph down the
-//! members of a cluster are numbered one after the other.
+//! cache lines of x. The order is that of Cuthill and McKee from several roots at once: the roots, then their neighbours, then the
+//! neighbours of these, and so on; nodes of a level in the order of the nodes from which they are reached first. Rows one after the other
+//! then have columns one after the other, too.
 
-/// Eighths of the nodes that may be seeds in each round of clustering. In the last one every node that is left becomes a cluster.
-pub const EIGHTHS: [u64; 7] = [1, 1, 2, 2, 4, 4, 8];
+use crate::hash::hash;
 
-/// Entries of a node that clustering looks at: one row with very many must not keep all others waiting.
+/// In each round one node in 2^k, for these k, is a root if it has no number yet; in the last round each such node is one. One region for
+/// each root of a large graph keeps levels few. Later rounds are for what no root reaches, and for graphs with more levels.
+pub const ROOT_BITS: [u32; 4] = [20, 14, 8, 0];
+
+/// Levels of a round, at most.
+pub const LEVELS: usize = 512;
+
+/// Entries of a node that the search looks at: one row with very many must not keep all others waiting.
 pub const MOST_NEIGHBOURS: usize = 64;
 
-/// Fewer clusters than this are numbered as they are.
-pub const FEWEST_CLUSTERS: usize = 8;
+/// Whether a node without a number becomes a root in the round of so many bits; as `reorder_roots` in `kernels/reorder.cu`.
+pub fn is_root(node: usize, bits: u32) -> bool {
+    node == 0 || hash(node, 0) & ((1 << bits) - 1) == 0
+}
 
 /// Nodes of a chunk, about what one core or multiprocessor has in work at one time.
 const CHUNK: usize = 1024;
@@ -36,11 +43,6 @@ const PAYS: f64 = 1.5;
 
 /// It is kept where it reduces the bytes by this factor at least.
 const IMPROVES: f64 = 1.25;
-
-/// Whether clusters of so many nodes are nodes of another graph.
-pub fn goes_on(nodes: usize, clusters: usize) -> bool {
-    clusters >= FEWEST_CLUSTERS && clusters < nodes - nodes / 8
-}
 
 /// The chunks of nodes by which locality is measured.
 #[derive(Clone, Copy, Debug)]

@@ -130,7 +130,7 @@ impl Matrix {
     fn on_host(&self, shape: NodeShape, pays: impl Fn(&Locality) -> bool) -> Result<(Locality, Option<Made>)> {
         let (structure, values) = self.copied()?;
         let nodes = Nodes::new(structure.view(&[]), shape.unit);
-        let order = nodes.cluster_order(shape)?;
+        let order = nodes.breadth_first_order(shape)?;
         let after = nodes.locality(shape, Some(&order))?;
         if !pays(&after) {
             return Ok((after, None));
@@ -218,7 +218,7 @@ where
     gpu.begin_step(None, "reorder");
     let pattern = a.pattern();
     let nodes = DeviceNodes::new(&pattern, shape.unit);
-    let order = nodes.cluster_order(gpu, shape)?;
+    let order = nodes.breadth_first_order(gpu, shape)?;
     let after = nodes.locality(gpu, shape, Some(&order))?;
     if !pays(&after) {
         return Ok((after, None));

@@ -74,7 +74,7 @@ facts! {
     "reorder", Whole, "whether the unknowns were renumbered (amg.reorder), with the locality before and after; empty where set-up did not look", |r, i| Text(r.reordering.as_ref().map_or_else(String::new, Reordering::to_text));
     "reordered", Whole, "1 where the unknowns were renumbered, else 0", |r, i| Int(i64::from(r.reordering.as_ref().is_some_and(|k| k.is_renumbered)));
     "locality_before", Whole, "bytes of x that a chunk of 1024 rows touches for each row in the caller's order, in cache lines of 64 bytes; 0 where set-up did not look", |r, i| Real(r.reordering.as_ref().map_or(0.0, |k| k.before));
-    "locality_after", Whole, "the same in the order of clusters, whether that was chosen or not; 0 where it was not computed", |r, i| Real(r.reordering.as_ref().and_then(|k| k.after).unwrap_or(0.0));
+    "locality_after", Whole, "the same in the order of a breadth-first search, whether that was chosen or not; 0 where it was not computed", |r, i| Real(r.reordering.as_ref().and_then(|k| k.after).unwrap_or(0.0));
     "ranks", Whole, "ranks that have rows of the matrix; 1 without a communicator", |r, i| Int(r.ranks.as_ref().map_or(1, |k| k.count as i64));
     "rank_rows_min", Whole, "the fewest rows of the matrix on a rank; 0 without ranks", |r, i| Int(r.ranks.as_ref().map_or(0, |k| k.rows.min));
     "rank_rows_mean", Whole, "the mean of the rows of the matrix on a rank; 0 without ranks", |r, i| Real(r.ranks.as_ref().map_or(0.0, |k| k.rows.mean));

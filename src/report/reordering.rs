@@ -7,7 +7,7 @@ pub struct Reordering {
     pub is_renumbered: bool,
     /// In the caller's order.
     pub before: f64,
-    /// In the order of clusters, where that was computed.
+    /// In the order of a breadth-first search, where that was computed.
     pub after: Option<f64>,
     /// Seconds that this took in set-up, or in the last update.
     pub seconds: f64,
@@ -18,8 +18,10 @@ impl Reordering {
     pub fn to_text(&self) -> String {
         let before = format!("{:.0} bytes of x for each row", self.before);
         match (self.is_renumbered, self.after) {
-            (true, Some(after)) => format!("unknowns renumbered by clusters: {before} before, {after:.0} after"),
-            (false, Some(after)) => format!("unknowns kept in order: {before}, {after:.0} by clusters"),
+            (true, Some(after)) => {
+                format!("unknowns renumbered by breadth-first search: {before} before, {after:.0} after")
+            }
+            (false, Some(after)) => format!("unknowns kept in order: {before}, {after:.0} by breadth-first search"),
             _ => format!("unknowns kept in order: {before}"),
         }
     }

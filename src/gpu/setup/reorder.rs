@@ -1,13 +1,12 @@
-//! Renumbering by clusters of clusters, and the measure of locality: [`crate::host::reorder`] on the device, in `kernels/reorder.cu`.
+//! Renumbering by breadth-first search, and the measure of locality: [`crate::host::reorder`] on the device, in `kernels/reorder.cu`.
 
 use super::coarse_numbering::Splitting;
 use super::{DeviceCsr, DevicePattern, transpose};
-use crate::backend::reorder::{Chunks, EIGHTHS, Locality, MOST_MEASURED, MOST_NEIGHBOURS, NodeShape, goes_on};
+use crate::backend::reorder::{Chunks, LEVELS, Locality, MOST_MEASURED, MOST_NEIGHBOURS, NodeShape, ROOT_BITS};
 use crate::error::{Result, try_collect};
-use crate::gpu::runtime::{Argument, Kernel, View, bits_of, tag};
+use crate::gpu::runtime::{Argument, BLOCK, Kernel, View, bits_of, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::scalar::{Element, Number, Scalar};
-use crate::sparse::Block;
+use crate::scalar::{Number, Scalar};
 use std::sync::Arc;
 
 /// Another order of the nodes of a matrix, as [`crate::host::reorder::Permutation`].
@@ -99,35 +98,11 @@ pub(crate) struct DeviceNodes<'a> {
     pub columns: &'a Slice<i32>,
 }
 
-/// The cluster of each node, and the members of each cluster.
-struct Clusters {
-    cluster: Buffer<i32>,
-    offsets: Buffer<i64>,
-    members: Buffer<i32>,
-}
+/// Levels that are launched before the host looks whether there are more; a divisor of [`LEVELS`].
+const BATCH: usize = 32;
 
-impl Clusters {
-    fn count(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// The members of all clusters, which are in this order.
-    fn expand(&self, gpu: &Gpu, order: &Slice<i32>) -> Result<Buffer<i32>> {
-        let (n, count) = (self.members.len(), self.count());
-        let (clusters, order, offsets) = (count as i64, order.view(), self.offsets.view());
-        let lengths = gpu.allocate::<i32>(count)?;
-        gpu.launch(gpu.kernel("reorder_lengths")?, count, &[&clusters, &order, &offsets, &lengths.view()])?;
-        let (starts, of_cluster) = (gpu.offsets_alone(&lengths)?, gpu.allocate::<i64>(count)?);
-        let kernel = gpu.kernel("reorder_starts")?;
-        gpu.launch(kernel, count, &[&clusters, &order, &starts.view(), &of_cluster.view()])?;
-        let all = gpu.allocate::<i32>(n)?;
-        let (members, cluster) = (self.members.view(), self.cluster.view());
-        let arguments: [&dyn Argument; 6] =
-            [&(n as i64), &members, &cluster, &offsets, &of_cluster.view(), &all.view()];
-        gpu.launch(gpu.kernel("reorder_expand")?, n, &arguments)?;
-        Ok(all)
-    }
-}
+/// Blocks of threads among which a level is divided, at most.
+const MAX_BLOCKS: usize = 512;
 
 impl<'a> DeviceNodes<'a> {
     /// Nodes of so many rows of a square pattern.
@@ -166,95 +141,80 @@ impl<'a> DeviceNodes<'a> {
         Ok(Locality { nodes, entries: found[1] as u64, lines: found[0] as u64 })
     }
 
-    /// As [`crate::host::reorder::Nodes::cluster_order`]. Synchronises.
-    pub fn cluster_order(&self, gpu: &Gpu, shape: NodeShape) -> Result<DevicePermutation> {
-        let first = self.clusters(gpu, 0)?;
-        let mut links = self.links(gpu, &first)?;
-        let mut levels = vec![first];
-        loop {
-            let last = &levels[levels.len() - 1];
-            let count = last.count();
-            if !goes_on(last.members.len(), count) {
+    /// As [`crate::host::reorder::Nodes::breadth_first_order`]. Synchronises.
+    pub fn breadth_first_order(&self, gpu: &Gpu, shape: NodeShape) -> Result<DevicePermutation> {
+        let (n, nodes) = (self.count, self.count as i64);
+        let (order, reached, roots) = (gpu.allocate::<i32>(n)?, gpu.zeroed::<i32>(n)?, gpu.allocate::<u8>(n)?);
+        let mut level = (0, 0);
+        for bits in ROOT_BITS {
+            if level.1 == n {
                 break;
             }
-            let graph = DeviceNodes { count, unit: 1, offsets: &last.offsets, columns: &links };
-            let next = graph.clusters(gpu, levels.len() as u64)?;
-            links = graph.links(gpu, &next)?;
-            levels.push(next);
+            let arguments: [&dyn Argument; 4] = [&nodes, &(bits as i32), &reached.view(), &roots.view()];
+            gpu.launch(gpu.kernel("reorder_roots")?, n, &arguments)?;
+            let Splitting { number, count } = Splitting::new(gpu, &roots)?;
+            let arguments: [&dyn Argument; 5] =
+                [&nodes, &(level.1 as i64), &number.view(), &order.view(), &reached.view()];
+            gpu.launch(gpu.kernel("reorder_append_roots")?, n, &arguments)?;
+            level = self.search(gpu, (level.0, level.1 + count), &order, &reached)?;
         }
-        drop(links);
-        let mut order = identity::<i32>(gpu, "i32", levels[levels.len() - 1].count())?;
-        while let Some(level) = levels.pop() {
-            order = level.expand(gpu, &order)?;
-        }
-        let (n, inverse) = (order.len(), gpu.allocate::<i32>(order.len())?);
-        gpu.launch(gpu.kernel("reorder_inverse")?, n, &[&(n as i64), &order.view(), &inverse.view()])?;
+        let inverse = gpu.allocate::<i32>(n)?;
+        gpu.launch(gpu.kernel("reorder_inverse")?, n, &[&nodes, &order.view(), &inverse.view()])?;
         let gather = [gpu.kernel("reorder_gather_f64")?, gpu.kernel("reorder_gather_f32")?];
         Ok(DevicePermutation { order, inverse, shape, gather })
     }
 
-    fn clusters(&self, gpu: &Gpu, seed: u64) -> Result<Clusters> {
-        let (n, unit, most) = (self.count as i64, self.unit as i32, MOST_NEIGHBOURS as i32);
-        let (offsets, columns) = (self.offsets.view(), self.columns.view());
-        let (mut cluster, mut before) = (gpu.allocate::<i32>(self.count)?, gpu.allocate::<i32>(self.count)?);
-        for (round, eighths) in EIGHTHS.into_iter().enumerate() {
-            std::mem::swap(&mut cluster, &mut before);
-            let arguments: [&dyn Argument; 9] = [
-                &n,
-                &unit,
-                &most,
-                &(seed as i64),
-                &(eighths as i32),
-                &offsets,
-                &columns,
-                &if round == 0 { View::NONE } else { before.view() },
-                &cluster.view(),
-            ];
-            gpu.launch(gpu.kernel("reorder_clusters")?, self.count, &arguments)?;
+    /// At most [`LEVELS`] levels from the one between these positions of the order on. Returns the last one. Synchronises.
+    fn search(
+        &self,
+        gpu: &Gpu,
+        (mut begin, mut end): (usize, usize),
+        order: &Slice<i32>,
+        reached: &Slice<i32>,
+    ) -> Result<(usize, usize)> {
+        let (unit, most) = (self.unit as i32, MOST_NEIGHBOURS as i32);
+        let (offsets, columns, order, reached) =
+            (self.offsets.view(), self.columns.view(), order.view(), reached.view());
+        let blocks = self.count.div_ceil(BLOCK).min(MAX_BLOCKS);
+        let sums = gpu.allocate::<i64>(blocks)?;
+        let (count, append) = (gpu.kernel("reorder_count")?, gpu.kernel("reorder_append")?);
+        let arguments: [&dyn Argument; 8] =
+            [&(begin as i64), &(end as i64), &unit, &most, &offsets, &columns, &order, &reached];
+        gpu.launch(gpu.kernel("reorder_reach")?, end - begin, &arguments)?;
+        for batch in 1..=LEVELS / BATCH {
+            if begin == end {
+                break;
+            }
+            let mut ends = [0; BATCH + 2];
+            (ends[0], ends[1]) = (begin as i64, end as i64);
+            let ends = gpu.upload(&ends)?;
+            for level in 0..BATCH {
+                // Roots of the next round are looked for among what is not reached by the levels of this one.
+                let reaches = i32::from(batch < LEVELS / BATCH || level + 1 < BATCH);
+                let (level, parts) = (level as i32, blocks as i32);
+                let arguments: [&dyn Argument; 10] =
+                    [&level, &parts, &unit, &most, &offsets, &columns, &order, &reached, &ends.view(), &sums.view()];
+                gpu.launch_blocks(count, blocks, &arguments)?;
+                let arguments: [&dyn Argument; 11] = [
+                    &level,
+                    &parts,
+                    &reaches,
+                    &unit,
+                    &most,
+                    &offsets,
+                    &columns,
+                    &sums.view(),
+                    &order,
+                    &reached,
+                    &ends.view(),
+                ];
+                gpu.launch_blocks(append, blocks, &arguments)?;
+            }
+            let ends = gpu.fetch(&ends)?;
+            (begin, end) = (ends[BATCH] as usize, ends[BATCH + 1] as usize);
         }
-        drop(before);
-        let seeds = gpu.allocate::<u8>(self.count)?;
-        gpu.launch(gpu.kernel("reorder_seeds")?, self.count, &[&n, &cluster.view(), &seeds.view()])?;
-        let Splitting { number, count } = Splitting::new(gpu, &seeds)?;
-        gpu.launch(gpu.kernel("reorder_number")?, self.count, &[&n, &number.view(), &cluster.view()])?;
-        drop((seeds, number));
-        let rows = identity::<i64>(gpu, "i64", self.count + 1)?;
-        let cluster = Arc::new(cluster);
-        let pattern = DevicePattern {
-            rows: self.count,
-            cols: count,
-            block: Block::SCALAR,
-            offsets: Arc::new(rows),
-            columns: Arc::clone(&cluster),
-        };
-        let members = transpose::of_pattern(gpu, &pattern)?;
-        drop(pattern);
-        let Some(cluster) = Arc::into_inner(cluster) else { unreachable!("the pattern was dropped") };
-        Ok(Clusters { cluster, offsets: members.offsets, members: members.columns })
+        Ok((begin, end))
     }
-
-    fn links(&self, gpu: &Gpu, clusters: &Clusters) -> Result<Buffer<i32>> {
-        let (n, links) = (self.count, gpu.allocate::<i32>(self.count)?);
-        let arguments: [&dyn Argument; 8] = [
-            &(n as i64),
-            &(self.unit as i32),
-            &(MOST_NEIGHBOURS as i32),
-            &self.offsets.view(),
-            &self.columns.view(),
-            &clusters.members.view(),
-            &clusters.cluster.view(),
-            &links.view(),
-        ];
-        gpu.launch(gpu.kernel("reorder_links")?, n, &arguments)?;
-        Ok(links)
-    }
-}
-
-/// 0, 1, 2 and so on.
-fn identity<T: Element>(gpu: &Gpu, name: &str, n: usize) -> Result<Buffer<T>> {
-    let to = gpu.allocate::<T>(n)?;
-    gpu.launch(gpu.kernel(&format!("reorder_identity_{name}"))?, n, &[&(n as i64), &to.view()])?;
-    Ok(to)
 }
 
 #[cfg(feature = "unit-tests")]
@@ -265,6 +225,7 @@ mod tests {
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::host::reorder::Nodes;
+    use crate::host::reorder::tests::tree;
     use crate::sparse::Csr;
 
     #[test]
@@ -275,11 +236,13 @@ mod tests {
         all.push((named("shuffled:elasticity:3"), 1));
         all.push((named("shuffled:hubs:1500:hubs=1,every=1"), 1));
         all.push((irregular::shuffled(named("shuffled:random_m_matrix:700")), 1));
+        // Levels of several blocks of threads, and more levels than a round has.
+        all.extend([(tree(2000, 8), 1), (tree(1200, 1), 1)]);
         for (a, unit) in all {
             let shape = NodeShape { unit, width: unit * a.block.rows, values: a.block.len() };
             let values: &[f64] = &a.values;
             let nodes = Nodes::new(crate::sparse::CsrView { values, ..a.view() }, unit);
-            let wanted = nodes.cluster_order(shape).unwrap();
+            let wanted = nodes.breadth_first_order(shape).unwrap();
             let (offsets, columns) = wanted.pattern(&a.view()).unwrap();
             let values = wanted.values(&a.view(), &offsets, &columns).unwrap();
             let n = a.rows * a.block.rows;
@@ -290,7 +253,7 @@ mod tests {
                 let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
                 let pattern = on_device.pattern();
                 let own = DeviceNodes::new(&pattern, unit);
-                let order = own.cluster_order(&gpu, shape).unwrap();
+                let order = own.breadth_first_order(&gpu, shape).unwrap();
                 assert_eq!(gpu.fetch(&order.order).unwrap(), wanted.order);
                 assert_eq!(gpu.fetch(&order.inverse).unwrap(), wanted.inverse);
                 assert_eq!(own.locality(&gpu, shape, None).unwrap(), nodes.locality(shape, None).unwrap());
