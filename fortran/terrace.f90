@@ -195,9 +195,9 @@ module terrace
   public :: terrace_config_get_str, terrace_config_get_int, terrace_config_get_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows
-  public :: terrace_amg_memory_estimate
+  public :: terrace_amg_apply_transposed, terrace_amg_memory_estimate
   public :: terrace_fsai_setup, terrace_fsai_update, terrace_fsai_apply, terrace_fsai_get_rows
-  public :: terrace_fsai_memory_estimate
+  public :: terrace_fsai_apply_transposed, terrace_fsai_memory_estimate
   public :: terrace_solver_create, terrace_solver_memory_estimate
   public :: terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
@@ -360,9 +360,19 @@ module terrace
     module procedure amg_apply_f32
   end interface
 
+  interface terrace_amg_apply_transposed
+    module procedure amg_apply_transposed_f64
+    module procedure amg_apply_transposed_f32
+  end interface
+
   interface terrace_fsai_apply
     module procedure fsai_apply_f64
     module procedure fsai_apply_f32
+  end interface
+
+  interface terrace_fsai_apply_transposed
+    module procedure fsai_apply_transposed_f64
+    module procedure fsai_apply_transposed_f32
   end interface
 
   interface terrace_solver_solve
@@ -946,6 +956,16 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_amg_apply_transposed(amg, vector_type, b, x) &
+        result(outcome) bind(c, name='terrace_amg_apply_transposed')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int32_t), value :: vector_type
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_amg_get_rows(amg, rows) &
         result(outcome) bind(c, name='terrace_amg_get_rows')
       import
@@ -1018,6 +1038,16 @@ module terrace
 
     function c_fsai_apply(fsai, vector_type, b, x) &
         result(outcome) bind(c, name='terrace_fsai_apply')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int32_t), value :: vector_type
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_apply_transposed(fsai, vector_type, b, x) &
+        result(outcome) bind(c, name='terrace_fsai_apply_transposed')
       import
       type(c_ptr), value :: fsai
       integer(c_int32_t), value :: vector_type
@@ -3795,6 +3825,46 @@ contains
     call conclude(outcome, status)
   end subroutine
 
+  subroutine amg_apply_transposed_f64(amg, b, x, status)
+    type(terrace_amg), intent(in) :: amg
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_get_rows(amg%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_amg_apply_transposed(amg%handle, TERRACE_F64, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine amg_apply_transposed_f32(amg, b, x, status)
+    type(terrace_amg), intent(in) :: amg
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_get_rows(amg%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_amg_apply_transposed(amg%handle, TERRACE_F32, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
   subroutine fsai_apply_f64(fsai, b, x, status)
     type(terrace_fsai), intent(in) :: fsai
     real(c_double), intent(in), contiguous, target :: b(:)
@@ -3831,6 +3901,46 @@ contains
       outcome = misfit(fsai, 'x', size(x, kind=c_int64_t), rows)
     else
       outcome = c_fsai_apply(fsai%handle, TERRACE_F32, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine fsai_apply_transposed_f64(fsai, b, x, status)
+    type(terrace_fsai), intent(in) :: fsai
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_get_rows(fsai%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_fsai_apply_transposed(fsai%handle, TERRACE_F64, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine fsai_apply_transposed_f32(fsai, b, x, status)
+    type(terrace_fsai), intent(in) :: fsai
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_get_rows(fsai%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_fsai_apply_transposed(fsai%handle, TERRACE_F32, c_loc(b), c_loc(x))
     end if
     call conclude(outcome, status)
   end subroutine

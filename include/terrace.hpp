@@ -1210,14 +1210,13 @@ public:
     /// TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY,
     /// TERRACE_ERROR_DEVICE.
     void apply(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
-        std::int64_t rows = 0;
-        terrace_status code = terrace_amg_get_rows(get(), &rows);
-        if (code == TERRACE_SUCCESS && b.size != rows) code = refuse(detail::misfit("b", b.size, rows));
-        if (code == TERRACE_SUCCESS && x.size != rows) code = refuse(detail::misfit("x", x.size, rows));
-        if (code == TERRACE_SUCCESS && b.type != x.type)
-            code = terrace_amg_set_error(get(), TERRACE_ERROR_INVALID_ARGUMENT, "b and x differ in their number format");
-        if (code == TERRACE_SUCCESS) code = terrace_amg_apply(get(), b.type, b.data, x.data);
-        finish(code, result);
+        apply_by(terrace_amg_apply, b, x, result);
+    }
+
+    /// One cycle of the preconditioner of the transposed matrix, x ~ A^-T b (terrace_amg_apply_transposed): of a symmetric matrix as apply(),
+    /// else of a second hierarchy, which the first call sets up. Otherwise as apply(). Errors: those of apply() and of the constructor.
+    void apply_transposed(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
+        apply_by(terrace_amg_apply_transposed, b, x, result);
     }
 
     /// Scalar rows of the matrix (terrace_amg_get_rows).
@@ -1261,6 +1260,17 @@ public:
     }
 
 private:
+    template <class Apply>
+    void apply_by(Apply apply, value_array b, value_buffer x, status &result) {
+        std::int64_t rows = 0;
+        terrace_status code = terrace_amg_get_rows(get(), &rows);
+        if (code == TERRACE_SUCCESS && b.size != rows) code = refuse(detail::misfit("b", b.size, rows));
+        if (code == TERRACE_SUCCESS && x.size != rows) code = refuse(detail::misfit("x", x.size, rows));
+        if (code == TERRACE_SUCCESS && b.type != x.type)
+            code = terrace_amg_set_error(get(), TERRACE_ERROR_INVALID_ARGUMENT, "b and x differ in their number format");
+        if (code == TERRACE_SUCCESS) code = apply(get(), b.type, b.data, x.data);
+        finish(code, result);
+    }
     void setup(const context &on, const matrix &a, const terrace_config *options, status &result) {
         create([&](terrace_amg **out) { return terrace_amg_setup(on.get(), a.get(), options, out); }, result);
     }
@@ -1303,14 +1313,13 @@ public:
     /// TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY,
     /// TERRACE_ERROR_DEVICE.
     void apply(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
-        std::int64_t rows = 0;
-        terrace_status code = terrace_fsai_get_rows(get(), &rows);
-        if (code == TERRACE_SUCCESS && b.size != rows) code = refuse(detail::misfit("b", b.size, rows));
-        if (code == TERRACE_SUCCESS && x.size != rows) code = refuse(detail::misfit("x", x.size, rows));
-        if (code == TERRACE_SUCCESS && b.type != x.type)
-            code = terrace_fsai_set_error(get(), TERRACE_ERROR_INVALID_ARGUMENT, "b and x differ in their number format");
-        if (code == TERRACE_SUCCESS) code = terrace_fsai_apply(get(), b.type, b.data, x.data);
-        finish(code, result);
+        apply_by(terrace_fsai_apply, b, x, result);
+    }
+
+    /// One application of the transpose, x = M^T b (terrace_fsai_apply_transposed): of a symmetric matrix as apply(), else with factors that
+    /// the first call computes. Otherwise as apply(). Errors: those of apply() and of update().
+    void apply_transposed(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
+        apply_by(terrace_fsai_apply_transposed, b, x, result);
     }
 
     /// Scalar rows of the matrix (terrace_fsai_get_rows).
@@ -1354,6 +1363,17 @@ public:
     }
 
 private:
+    template <class Apply>
+    void apply_by(Apply apply, value_array b, value_buffer x, status &result) {
+        std::int64_t rows = 0;
+        terrace_status code = terrace_fsai_get_rows(get(), &rows);
+        if (code == TERRACE_SUCCESS && b.size != rows) code = refuse(detail::misfit("b", b.size, rows));
+        if (code == TERRACE_SUCCESS && x.size != rows) code = refuse(detail::misfit("x", x.size, rows));
+        if (code == TERRACE_SUCCESS && b.type != x.type)
+            code = terrace_fsai_set_error(get(), TERRACE_ERROR_INVALID_ARGUMENT, "b and x differ in their number format");
+        if (code == TERRACE_SUCCESS) code = apply(get(), b.type, b.data, x.data);
+        finish(code, result);
+    }
     void setup(const context &on, const matrix &a, const terrace_config *options, status &result) {
         create([&](terrace_fsai **out) { return terrace_fsai_setup(on.get(), a.get(), options, out); }, result);
     }

@@ -240,7 +240,12 @@ public:
         fsai_.reset();
     }
     bool is_set() const { return amg_ || fsai_; }
-    void apply(const value_array &b, const value_buffer &x, terrace_guess) { amg_ ? amg_->apply(b, x) : fsai_->apply(b, x); }
+    void apply(const value_array &b, const value_buffer &x, terrace_guess, bool transposed) {
+        if (transposed)
+            amg_ ? amg_->apply_transposed(b, x) : fsai_->apply_transposed(b, x);
+        else
+            amg_ ? amg_->apply(b, x) : fsai_->apply(b, x);
+    }
     terrace::report report() const { return amg_ ? amg_->report() : fsai_->report(); }
 
 private:
@@ -271,8 +276,8 @@ public:
     }
     bool is_set() const { return is_set_; }
     /// Conditions such as TERRACE_NOT_CONVERGED are left to outcome(); errors are thrown.
-    void apply(const value_array &b, const value_buffer &x, terrace_guess guess) {
-        solver_->solve(b, x, guess, outcome_);
+    void apply(const value_array &b, const value_buffer &x, terrace_guess guess, bool transposed) {
+        transposed ? solver_->solve_transposed(b, x, guess, outcome_) : solver_->solve(b, x, guess, outcome_);
         if (outcome_.failed()) throw error(outcome_);
     }
     const status &outcome() const { return outcome_; }
@@ -331,28 +336,29 @@ public:
         is_stale_ = false;
     }
 
-    /// x = M b for arrays on the host, in the client's order. With a Krylov method and TERRACE_GIVEN_GUESS x is read, too.
+    /// x = M b for arrays on the host, in the client's order, or that of the transposed matrix. With a Krylov method and TERRACE_GIVEN_GUESS x
+    /// is read, too.
     template <class T>
-    void apply(const T *b, T *x, terrace_guess guess = TERRACE_ZERO_GUESS) {
+    void apply(const T *b, T *x, terrace_guess guess = TERRACE_ZERO_GUESS, bool transposed = false) {
         check_set();
         const auto rows = static_cast<std::size_t>(rows_.rows());
         const std::vector<std::int32_t> &order = rows_.order();
-        if (order.empty()) return engine_.apply(span<const T>(b, rows), span<T>(x, rows), guess);
+        if (order.empty()) return engine_.apply(span<const T>(b, rows), span<T>(x, rows), guess, transposed);
         std::vector<T> &from = std::get<std::vector<T>>(from_), &to = std::get<std::vector<T>>(to_);
         from.resize(rows);
         to.resize(rows);
         for (std::size_t k = 0; k < rows; ++k) from[k] = b[order[k]];
         if (guess != TERRACE_ZERO_GUESS)
             for (std::size_t k = 0; k < rows; ++k) to[k] = x[order[k]];
-        engine_.apply(from, to, guess);
+        engine_.apply(from, to, guess, transposed);
         for (std::size_t k = 0; k < rows; ++k) x[order[k]] = to[k];
     }
     /// The same for arrays in the memory of the context's GPU; needs is_in_order().
     template <class T>
-    void apply_on_device(const T *b, T *x, terrace_guess guess) {
+    void apply_on_device(const T *b, T *x, terrace_guess guess, bool transposed) {
         check_set();
         const auto rows = static_cast<std::size_t>(rows_.rows());
-        engine_.apply(device(b, rows), device(x, rows), guess);
+        engine_.apply(device(b, rows), device(x, rows), guess, transposed);
     }
 
     /// The rows are in the client's order.

@@ -192,12 +192,12 @@ protected:
         return *system_;
     }
     template <typename number>
-    void apply(dealii::Vector<number> &dst, const dealii::Vector<number> &src, terrace_guess guess) const {
+    void apply(dealii::Vector<number> &dst, const dealii::Vector<number> &src, terrace_guess guess, bool transposed = false) const {
         if (dst.size() != m() || src.size() != m())
             terrace::client::refuse(TERRACE_ERROR_SIZE_MISMATCH, "the vectors have " + std::to_string(dst.size()) + " and " +
                                                                      std::to_string(src.size()) + " elements; " +
                                                                      std::to_string(m()) + " are needed");
-        system().apply(src.begin(), dst.begin(), guess);
+        system().apply(src.begin(), dst.begin(), guess, transposed);
     }
 
 private:
@@ -211,6 +211,11 @@ public:
     template <typename number>
     void vmult(dealii::Vector<number> &dst, const dealii::Vector<number> &src) const {
         apply(dst, src, TERRACE_ZERO_GUESS);
+    }
+    /// The same with the preconditioner of the transposed matrix: where the matrix is not symmetric, the first call sets up a second hierarchy.
+    template <typename number>
+    void Tvmult(dealii::Vector<number> &dst, const dealii::Vector<number> &src) const {
+        apply(dst, src, TERRACE_ZERO_GUESS, true);
     }
 };
 
@@ -227,13 +232,18 @@ public:
     void vmult(dealii::Vector<number> &dst, const dealii::Vector<number> &src) const {
         solve_from(dst, src, TERRACE_ZERO_GUESS);
     }
+    /// dst is the solution of A^T dst = src, from zero: where the matrix is not symmetric, the first call sets up a second solver.
+    template <typename number>
+    void Tvmult(dealii::Vector<number> &dst, const dealii::Vector<number> &src) const {
+        solve_from(dst, src, TERRACE_ZERO_GUESS, true);
+    }
     /// The iterations of the last solve.
     unsigned int last_step() const { return static_cast<unsigned int>(report().get_int("iterations")); }
 
 private:
     template <typename number>
-    void solve_from(dealii::Vector<number> &x, const dealii::Vector<number> &b, terrace_guess guess) const {
-        apply(x, b, guess);
+    void solve_from(dealii::Vector<number> &x, const dealii::Vector<number> &b, terrace_guess guess, bool transposed = false) const {
+        apply(x, b, guess, transposed);
         if (!system().engine().outcome().ok())
             throw dealii::SolverControl::NoConvergence(last_step(), report().get_real("true_residual"));
     }

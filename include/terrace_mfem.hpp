@@ -83,8 +83,9 @@ public:
     terrace::report GetReport() const { return system_.report(); }
 
 protected:
-    /// y = M x, or the solution of A y = x. On the device that both libraries have, unless unknowns must be brought into another order.
-    void Apply(const mfem::Vector &x, mfem::Vector &y, terrace_guess guess) const {
+    /// y = M x, or the solution of A y = x, or the same for the transposed matrix. On the device that both libraries have, unless unknowns must be
+    /// brought into another order.
+    void Apply(const mfem::Vector &x, mfem::Vector &y, terrace_guess guess, bool transposed = false) const {
         if (x.Size() != height || y.Size() != height)
             terrace::client::refuse(TERRACE_ERROR_SIZE_MISMATCH, "the vectors have " + std::to_string(x.Size()) + " and " +
                                                                      std::to_string(y.Size()) + " elements; " +
@@ -92,10 +93,10 @@ protected:
         const bool reads = guess != TERRACE_ZERO_GUESS;
         if (system_.is_in_order() && IsOnDevice(device_)) {
             const mfem::real_t *from = x.Read();
-            system_.apply_on_device(from, reads ? y.ReadWrite() : y.Write(), guess);
+            system_.apply_on_device(from, reads ? y.ReadWrite() : y.Write(), guess, transposed);
         } else {
             const mfem::real_t *from = x.HostRead();
-            system_.apply(from, reads ? y.HostReadWrite() : y.HostWrite(), guess);
+            system_.apply(from, reads ? y.HostReadWrite() : y.HostWrite(), guess, transposed);
         }
     }
 
@@ -154,6 +155,14 @@ public:
         Apply(residual, correction, TERRACE_ZERO_GUESS);
         y += correction;
     }
+    /// The same with the preconditioner of the transposed matrix: where the matrix is not symmetric, the first call sets up a second hierarchy.
+    void MultTranspose(const mfem::Vector &x, mfem::Vector &y) const override {
+        if (!iterative_mode || !matrix_) return Apply(x, y, TERRACE_ZERO_GUESS, true);
+        mfem::Vector residual(x), correction(height);
+        matrix_->AddMultTranspose(y, residual, -1.0);
+        Apply(residual, correction, TERRACE_ZERO_GUESS, true);
+        y += correction;
+    }
 };
 
 /// A Krylov method of Terrace with AMG, which solves A y = x: CG, or what the options solver.type, solver.tolerance,
@@ -167,6 +176,10 @@ public:
     /// Solves; from y with iterative_mode, else from zero. Without convergence y is the best so far, and GetConverged() false.
     void Mult(const mfem::Vector &x, mfem::Vector &y) const override {
         Apply(x, y, iterative_mode ? TERRACE_GIVEN_GUESS : TERRACE_ZERO_GUESS);
+    }
+    /// Solves A^T y = x, otherwise as Mult(): where the matrix is not symmetric, the first call sets up a second solver.
+    void MultTranspose(const mfem::Vector &x, mfem::Vector &y) const override {
+        Apply(x, y, iterative_mode ? TERRACE_GIVEN_GUESS : TERRACE_ZERO_GUESS, true);
     }
     /// Whether the last solve met its tolerance.
     bool GetConverged() const { return system_.engine().outcome().ok(); }

@@ -469,7 +469,7 @@ static inline PetscErrorCode PCSetUp_Terrace(PC pc)
   PetscFunctionReturn(0);
 }
 
-static inline PetscErrorCode PCApply_Terrace(PC pc, Vec b, Vec x)
+static inline PetscErrorCode PCTerraceApply_Private(PC pc, Vec b, Vec x, PetscBool transposed)
 {
   PC_Terrace        *terrace = (PC_Terrace *)pc->data;
   const PetscScalar *from;
@@ -479,10 +479,26 @@ static inline PetscErrorCode PCApply_Terrace(PC pc, Vec b, Vec x)
   PetscFunctionBegin;
   PetscCall(VecGetArrayRead(b, &from));
   PetscCall(VecGetArrayWrite(x, &to));
-  status = terrace->amg ? terrace_amg_apply(terrace->amg, TERRACE_PETSC_SCALAR, from, to) : terrace_fsai_apply(terrace->fsai, TERRACE_PETSC_SCALAR, from, to);
+  if (transposed) status = terrace->amg ? terrace_amg_apply_transposed(terrace->amg, TERRACE_PETSC_SCALAR, from, to) : terrace_fsai_apply_transposed(terrace->fsai, TERRACE_PETSC_SCALAR, from, to);
+  else status = terrace->amg ? terrace_amg_apply(terrace->amg, TERRACE_PETSC_SCALAR, from, to) : terrace_fsai_apply(terrace->fsai, TERRACE_PETSC_SCALAR, from, to);
   PetscCall(VecRestoreArrayWrite(x, &to));
   PetscCall(VecRestoreArrayRead(b, &from));
   PetscCallTerrace(TERRACE_PETSC_COMM(pc), "application of PCTERRACE", status);
+  PetscFunctionReturn(0);
+}
+
+static inline PetscErrorCode PCApply_Terrace(PC pc, Vec b, Vec x)
+{
+  PetscFunctionBegin;
+  PetscCall(PCTerraceApply_Private(pc, b, x, PETSC_FALSE));
+  PetscFunctionReturn(0);
+}
+
+/* With the preconditioner of the transposed matrix: where the matrix is not symmetric, the first call sets it up. */
+static inline PetscErrorCode PCApplyTranspose_Terrace(PC pc, Vec b, Vec x)
+{
+  PetscFunctionBegin;
+  PetscCall(PCTerraceApply_Private(pc, b, x, PETSC_TRUE));
   PetscFunctionReturn(0);
 }
 
@@ -563,6 +579,7 @@ static inline PetscErrorCode PCCreate_Terrace(PC pc)
   pc->data                = (void *)terrace;
   pc->ops->setup          = PCSetUp_Terrace;
   pc->ops->apply          = PCApply_Terrace;
+  pc->ops->applytranspose = PCApplyTranspose_Terrace;
   pc->ops->setfromoptions = PCSetFromOptions_Terrace;
   pc->ops->view           = PCView_Terrace;
   pc->ops->postsolve      = PCPostSolve_Terrace;

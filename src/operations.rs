@@ -3,7 +3,7 @@
 
 use crate::backend::Backend;
 use crate::context::Context;
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 pub use crate::gpu::setup::spgemm_tiles::ProductMethod;
 use crate::gpu::setup::{DeviceCsr, spgemm_tiles, transpose};
 use crate::gpu::{self, Gpu, Indices, Slice};
@@ -11,6 +11,12 @@ use crate::host::{self, Host};
 use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend, Side};
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::{Csr, Offsets, SharedCsr};
+
+/// An error that is about the transpose of the caller's matrix.
+pub(crate) fn of_transpose(mut error: Error) -> Error {
+    error.message = format!("transposed matrix: {}", error.message);
+    error
+}
 
 impl Matrix {
     /// The product of this matrix and another one, columns ascending in each row; f64 when one of them is. Zeros that sums give are kept.

@@ -11,8 +11,9 @@ mod jacobi;
 mod on_backend;
 mod one_level;
 pub(crate) mod over_ranks;
+mod transposed;
 
-use crate::amg::hierarchy::{Builder, Renewal, check_square};
+use crate::amg::hierarchy::{Builder, Renewal, SetupData, check_square};
 #[cfg(feature = "unit-tests")]
 use crate::amg::plan::Plan;
 use crate::comm::Distribution;
@@ -30,6 +31,7 @@ pub use fsai::Fsai;
 use on_backend::{Levels, OnBackend};
 use over_ranks::Whole;
 use std::sync::Arc;
+use transposed::Transposed;
 
 pub use crate::amg::hierarchy::LevelMatrices;
 
@@ -40,6 +42,8 @@ pub(crate) enum Method {
     Amg,
     /// A factorised sparse approximate inverse.
     Fsai,
+    /// The transpose of one.
+    TransposedFsai,
     /// The inverse of the diagonal, or of the diagonal blocks.
     Jacobi,
 }
@@ -59,7 +63,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Method::Amg => "AMG",
-            Method::Fsai => "FSAI",
+            Method::Fsai | Method::TransposedFsai => "FSAI",
             Method::Jacobi => "Jacobi",
         }
     }
@@ -116,6 +120,7 @@ pub struct Inverse {
     over: Option<(Arc<Distribution>, bool)>,
     /// Without a solver, the matrix over ranks that it is made of.
     whole: Option<Whole>,
+    transposed: Transposed,
 }
 
 /// What an update has computed.
@@ -140,7 +145,7 @@ impl Inverse {
         let context = &context.with_own_scratch()?;
         match matrix.over_ranks() {
             Some(rows) => Inverse::alone_over_ranks(method, context, matrix, rows, config),
-            None => Inverse::setup_with(method, context, matrix, config, (false, true), None),
+            None => Inverse::setup_with(method, context, matrix, config, (false, true), None, None),
         }
     }
 
@@ -153,7 +158,7 @@ impl Inverse {
         config: &Config,
         rescales: bool,
     ) -> Result<Inverse> {
-        Inverse::setup_with(method, context, matrix, config, (true, rescales), None)
+        Inverse::setup_with(method, context, matrix, config, (true, rescales), None, None)
     }
 
     fn over(&self) -> Option<(&Arc<Distribution>, bool)> {
@@ -161,7 +166,7 @@ impl Inverse {
     }
 
     /// As [`Inverse::setup`]. Over ranks it is collective, for a matrix of which every rank has all rows, or where set-up is divided its
-    /// rows among empty ones. Each keeps its rows of the inverse.
+    /// rows among empty ones. Each keeps its rows of the inverse. With data of another set-up for the same pattern, symbolic work is left out.
     fn setup_with(
         method: Method,
         context: &Context,
@@ -169,6 +174,7 @@ impl Inverse {
         config: &Config,
         (in_solver, rescales): (bool, bool),
         over: Option<(&Arc<Distribution>, bool)>,
+        data: Option<&dyn SetupData>,
     ) -> Result<Inverse> {
         config.check_device(context.device())?;
         let is_divided = over.is_some_and(|(_, divided)| divided);
@@ -195,7 +201,7 @@ impl Inverse {
             functions: functions.clone(),
             plan: None,
         };
-        let built = build(method, &builder, None, over)?;
+        let built = build(method, &builder, data, over)?;
         let mut inverse = Inverse {
             method,
             context: context.clone(),
@@ -216,6 +222,7 @@ impl Inverse {
             in_solver,
             over: over.map(|(over, divided)| (Arc::clone(over), divided)),
             whole: None,
+            transposed: Transposed::default(),
         };
         inverse.count_work();
         context.log(LogLevel::Info, || inverse.told());
@@ -312,6 +319,7 @@ impl Inverse {
         self.changes = changes;
         self.units = if self.in_solver { 0 } else { units };
         self.promotions.clear();
+        self.transposed.outdate();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
             self.count_work();
@@ -405,7 +413,7 @@ impl Inverse {
             Levels::Host(top) => top.bytes(),
             Levels::Gpu(levels) => levels.top.bytes(),
         };
-        let bytes = bytes + self.multivector_bytes() + self.built.data.bytes();
+        let bytes = bytes + self.multivector_bytes() + self.built.data.bytes() + self.transposed.bytes();
         Report {
             levels,
             setup: self.built.phases.clone(),

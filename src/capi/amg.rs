@@ -6,6 +6,7 @@ use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::config::Config;
 use crate::error::Result;
+use crate::matrix::Side;
 use crate::preconditioner::{Amg, Inverse};
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
@@ -104,11 +105,43 @@ pub unsafe extern "C" fn terrace_amg_apply(
     call!(amg, |amg| {
         let mut inverse = amg.amg.enter("amg")?;
         // SAFETY: arrays of `rows` elements, as the documentation asks.
-        unsafe { apply(&amg.state, &mut inverse, amg.rows, vector_type, (b, x)) }
+        unsafe { apply(&amg.state, &mut inverse, amg.rows, vector_type, (b, x), Side::Plain) }
     })
 }
 
-/// One application to vectors of `rows` elements.
+/// One application of the preconditioner of the transposed matrix: x ≈ A⁻ᵀ b. Where the matrix is symmetric, up to rounding, it is
+/// `terrace_amg_apply`. Otherwise a second hierarchy, with the same options, is that of Aᵀ: x is one cycle of it from zero. It is not the
+/// adjoint of the cycle of this one, whose coarse levels and sweeps are others.
+///
+/// The first call tests whether the matrix is symmetric, and sets up the second hierarchy of the values that it has then. That takes the time of
+/// `terrace_amg_setup`, and as much memory again, which the key "bytes" of a report counts, with a copy of Aᵀ. The first call after
+/// `terrace_amg_update` updates it. The other calls allocate nothing, as those of `terrace_amg_apply`.
+///
+/// - `amg`: not NULL.
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+/// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU, as for `terrace_amg_apply`.
+/// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
+///
+/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream; a call that sets up or
+/// updates waits for that. When that fails, the next call tries again. Errors: those of `terrace_amg_apply` and of `terrace_amg_setup`, the latter with
+/// "transposed matrix: " before the sentence: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+/// `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_apply_transposed(
+    amg: *mut terrace_amg,
+    vector_type: terrace_type,
+    b: *const c_void,
+    x: *mut c_void,
+) -> terrace_status {
+    call!(amg, |amg| {
+        let mut inverse = amg.amg.enter("amg")?;
+        // SAFETY: arrays of `rows` elements, as the documentation asks.
+        unsafe { apply(&amg.state, &mut inverse, amg.rows, vector_type, (b, x), Side::Transposed) }
+    })
+}
+
+/// One application to vectors of `rows` elements, of the preconditioner or of that of the transposed matrix.
 ///
 /// # Safety
 /// The arrays are as the documentation of `terrace_amg_apply` asks.
@@ -118,7 +151,11 @@ pub(super) unsafe fn apply(
     rows: usize,
     vector_type: terrace_type,
     (b, x): (*const c_void, *mut c_void),
+    side: Side,
 ) -> Result<()> {
+    if side == Side::Transposed {
+        inverse.check_transposed()?;
+    }
     let precision = match precision("vector_type", vector_type) {
         Ok(precision) => precision,
         Err(error) => return inverse.agree(Err(error)),
@@ -130,7 +167,12 @@ pub(super) unsafe fn apply(
             Some(on_device) => Ok((Some(on_device), None)),
             None => unsafe { vectors::<T>(b, x, rows) }.map(|on_host| (None, Some(on_host))),
         });
-        match inverse.agree(given)? {
+        let given = inverse.agree(given)?;
+        let inverse = match side {
+            Side::Plain => inverse,
+            Side::Transposed => inverse.transposed()?,
+        };
+        match given {
             (_, Some((b, x))) => inverse.apply(b, x),
             (on_device, None) => {
                 let Some((b, x)) = on_device else { unreachable!("the vectors are somewhere") };

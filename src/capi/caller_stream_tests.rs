@@ -125,6 +125,42 @@ fn transposed_products_and_solves_wait() {
     assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
 }
 
+/// A matrix on the device that is being written, which is not symmetric: the transpose is made of what it has then.
+#[test]
+fn transposed_applications_wait_at_the_first_call_and_after_updates() {
+    let skew = |scale: f64| {
+        let (offsets, columns, mut values) = tridiagonal(N, scale);
+        for i in 0..N {
+            for k in offsets[i] as usize..offsets[i + 1] as usize {
+                if columns[k] as usize > i {
+                    values[k] *= 0.5;
+                }
+            }
+        }
+        values
+    };
+    let lent = Lent::new();
+    let (gpu, mut amg, mut fsai) = (&lent.gpu, null_mut(), null_mut());
+    assert_eq!(abi!(terrace_amg_setup(lent.context.0, lent.matrix, null(), &mut amg)), 0);
+    assert_eq!(abi!(terrace_fsai_setup(lent.context.0, lent.matrix, null(), &mut fsai)), 0);
+    let (b, x) = (gpu.upload(&vec![0.0_f64; N]).unwrap(), gpu.upload(&vec![0.0_f64; N]).unwrap());
+    for scale in [1.0, 3.0] {
+        gpu.write_on_default_stream(skew(scale), &lent.on_device.values);
+        assert_eq!(abi!(terrace_amg_update(amg)), 0);
+        assert_eq!(abi!(terrace_fsai_update(fsai)), 0);
+        gpu.write_on_default_stream(vec![scale; N], &b);
+        assert_eq!(abi!(terrace_amg_apply_transposed(amg, TERRACE_F64, pointer(&b), pointer(&x))), 0);
+        let (by_amg, last) = (gpu.fetch(&x).unwrap(), N - 1);
+        // The coarsest level is solved exactly: the last equation of the transpose is -x_(n-1)/2 + 2 x_n = 1.
+        assert!(is_near(2.0 * by_amg[last] - 0.5 * by_amg[last - 1], 1.0), "{by_amg:?}");
+        assert_eq!(abi!(terrace_fsai_apply_transposed(fsai, TERRACE_F64, pointer(&b), pointer(&x))), 0);
+        let by_fsai = gpu.fetch(&x).unwrap();
+        assert!(by_fsai.iter().all(|x| x.is_finite() && *x > 0.0), "{by_fsai:?}");
+    }
+    assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
+    assert_eq!(abi!(terrace_fsai_destroy(fsai)), 0);
+}
+
 #[test]
 fn factors_wait_at_set_up_update_and_application() {
     // The same for a matrix that is not being written.

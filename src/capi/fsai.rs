@@ -5,6 +5,7 @@ use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required
 use super::types::terrace_type;
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::Result;
+use crate::matrix::Side;
 use crate::preconditioner::Fsai;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -102,7 +103,39 @@ pub unsafe extern "C" fn terrace_fsai_apply(
     call!(fsai, |fsai| {
         let mut inverse = fsai.fsai.enter("fsai")?;
         // SAFETY: arrays of `rows` elements, as the documentation asks.
-        unsafe { apply(&fsai.state, &mut inverse, fsai.rows, vector_type, (b, x)) }
+        unsafe { apply(&fsai.state, &mut inverse, fsai.rows, vector_type, (b, x), Side::Plain) }
+    })
+}
+
+/// One application of the transpose: x = Mᵀ b. Where the matrix is symmetric, up to rounding, it is `terrace_fsai_apply`. Otherwise M = Hᵀ G,
+/// and x = Gᵀ H b.
+///
+/// The first call tests whether the matrix is symmetric; where it is not, it computes both factors on their pattern again, of the values that the
+/// matrix has then, and stores the transposes. That takes the time of `terrace_fsai_update`, and as much memory as the factors, which the key
+/// "bytes" of a report counts. The first call after `terrace_fsai_update` does the same. The other calls allocate nothing, as those of
+/// `terrace_fsai_apply`.
+///
+/// - `fsai`: not NULL.
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+/// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU, as for `terrace_fsai_apply`.
+/// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
+///
+/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream; a call that computes
+/// factors waits for that. When that fails, the next call tries again. Errors: those of `terrace_fsai_apply` and of `terrace_fsai_update`, the latter with
+/// "transposed matrix: " before the sentence: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+/// `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_fsai_apply_transposed(
+    fsai: *mut terrace_fsai,
+    vector_type: terrace_type,
+    b: *const c_void,
+    x: *mut c_void,
+) -> terrace_status {
+    call!(fsai, |fsai| {
+        let mut inverse = fsai.fsai.enter("fsai")?;
+        // SAFETY: arrays of `rows` elements, as the documentation asks.
+        unsafe { apply(&fsai.state, &mut inverse, fsai.rows, vector_type, (b, x), Side::Transposed) }
     })
 }
 

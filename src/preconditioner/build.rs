@@ -78,7 +78,10 @@ fn build_on<S: SetupOn<B> + FsaiFactor, B: Backend>(
     }
     let waits = setup.waits();
     let (mut built, fsai) = setup.run(builder.matrix.entries(), || match method {
-        Method::Fsai => fsai::build(builder, setup, to, data).map(|(built, fsai)| (built, Some(fsai))),
+        Method::Fsai | Method::TransposedFsai => {
+            let transposes = method == Method::TransposedFsai;
+            fsai::build(builder, setup, to, data, transposes).map(|(built, fsai)| (built, Some(fsai)))
+        }
         _ => jacobi::build(builder, setup, to).map(|built| (built, None)),
     })?;
     built.setup_place = S::setup_place(setup.waits() - waits);

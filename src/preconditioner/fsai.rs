@@ -105,6 +105,8 @@ struct FsaiData<S: Setup> {
     pattern: S::Pattern,
     /// Storage formats of G and Gᵀ, for these number formats of values and vectors.
     formats: Mutex<Formats<S::Format>>,
+    /// Whether they are those of the transpose.
+    transposes: bool,
 }
 
 struct Formats<F> {
@@ -121,15 +123,16 @@ impl<S: Setup> SetupData for FsaiData<S> {
     }
 }
 
-/// Sets up, or with data of an earlier set-up computes the factor on its pattern.
+/// Sets up, or with data of an earlier set-up computes the factor on its pattern. `transposes` for the transpose.
 pub(super) fn build<S: SetupOn<B> + FsaiFactor, B: Backend>(
     builder: &Builder<'_>,
     setup: &S,
     to: &B,
     data: Option<&dyn SetupData>,
+    transposes: bool,
 ) -> Result<(Built<B>, FsaiReport)> {
     let data = data.and_then(|data| <dyn Any>::downcast_ref::<FsaiData<S>>(data));
-    with_precision!(builder.precision(), T => build_in::<S, B, T>(builder, setup, to, data))
+    with_precision!(builder.precision(), T => build_in::<S, B, T>(builder, setup, to, data, transposes))
 }
 
 fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
@@ -137,17 +140,21 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
     setup: &S,
     to: &B,
     data: Option<&FsaiData<S>>,
+    transposes: bool,
 ) -> Result<(Built<B>, FsaiReport)> {
     let (config, input, mut phases) = (builder.config, builder.matrix.precision(), Phases::default());
     setup.begin_phase(None, "fsai");
     let is_symmetric = builder.matrix.is_symmetric(builder.context)?;
     let a = setup.import::<T>(builder.matrix, false)?;
     let a = if is_symmetric { setup.in_blocks(a)? } else { setup.to_scalar(a)? };
-    let computed = phases.time("fsai", || compute(setup, &a, config, data, is_symmetric))?;
+    let computed = phases.time("fsai", || compute(setup, &a, config, data, (is_symmetric, transposes)))?;
     let Computed { g, transposed, breakdowns } = &computed;
     let formats = match data {
-        Some(data) => std::mem::replace(&mut *lock(data.formats.lock()), Formats::NONE),
-        None => Formats::NONE,
+        // Those of what this one is the transpose of stay there.
+        Some(data) if data.transposes == transposes => {
+            std::mem::replace(&mut *lock(data.formats.lock()), Formats::NONE)
+        }
+        _ => Formats::NONE,
     };
     let mut plan = match &builder.plan {
         Some(plan) => plan.clone(),
@@ -161,7 +168,7 @@ fn build_in<S: SetupOn<B> + FsaiFactor, B: Backend, T: Scalar>(
     let fsai = FsaiReport { rows, nonzeros, precision, breakdowns };
     let (pattern, formats) = (g.pattern(), Mutex::new(storing.formats));
     drop(computed);
-    let data = Arc::new(FsaiData::<S> { pattern, formats });
+    let data = Arc::new(FsaiData::<S> { pattern, formats, transposes });
     Ok((Built { top, plan, data, renewal: Renewal::default(), phases, setup_place: String::new() }, fsai))
 }
 
@@ -179,7 +186,7 @@ fn compute<S: FsaiFactor, T: Scalar>(
     a: &S::Matrix<T>,
     config: &Config,
     data: Option<&FsaiData<S>>,
-    is_symmetric: bool,
+    (is_symmetric, transposes): (bool, bool),
 ) -> Result<Computed<S, T>> {
     if is_symmetric {
         let Factor { g, breakdowns } = match data {
@@ -193,6 +200,8 @@ fn compute<S: FsaiFactor, T: Scalar>(
         None => setup.factor(a, &Parameters::new(config))?.g.pattern(),
     };
     let Pair { g, h, breakdowns } = setup.pair_on_pattern(a, &setup.transpose(a)?, &pattern)?;
+    // The transpose of Hᵀ G is Gᵀ H.
+    let (g, h) = if transposes { (h, g) } else { (g, h) };
     Ok(Computed { g, transposed: setup.transpose(&h)?, breakdowns })
 }
 

@@ -129,8 +129,15 @@ impl Inverse {
             (None, _) => (matrix.gathered(rows)?, config.clone()),
         };
         of.set_changes(matrix.known_changes());
-        let made =
-            Inverse::setup_with(method, context, &Arc::new(of), &config, (true, false), Some((&over, is_divided)));
+        let made = Inverse::setup_with(
+            method,
+            context,
+            &Arc::new(of),
+            &config,
+            (true, false),
+            Some((&over, is_divided)),
+            None,
+        );
         if made.is_err() {
             over.ranks.communicator().revoke();
         }
@@ -144,7 +151,7 @@ impl Inverse {
         let values = match self.method {
             _ if self.is_divided() => ranks.agree(matrix.values_among_all_rows(rows))?,
             Method::Jacobi => matrix.gathered_diagonal_values(rows)?,
-            Method::Amg | Method::Fsai => matrix.gathered_values(rows)?,
+            Method::Amg | Method::Fsai | Method::TransposedFsai => matrix.gathered_values(rows)?,
         };
         ranks.agree(self.matrix.update_values(values))?;
         self.matrix.set_changes(matrix.known_changes());

@@ -5,9 +5,10 @@ use super::direct::Direct;
 use super::fallback::Fallback;
 use super::{BackendEngine, Guess, Monitor, Solver, State};
 use crate::context::LogLevel;
-use crate::error::{Error, Result, Status, fail};
+use crate::error::{Result, Status, fail};
 use crate::gpu;
 use crate::matrix::Matrix;
+use crate::operations::of_transpose;
 use crate::scalar::Scalar;
 use std::sync::Arc;
 
@@ -204,9 +205,4 @@ impl Second {
         }
         if is_outdated { solver.update() } else { Ok(()) }
     }
-}
-
-fn of_transpose(mut error: Error) -> Error {
-    error.message = format!("transposed matrix: {}", error.message);
-    error
 }

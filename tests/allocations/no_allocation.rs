@@ -67,6 +67,9 @@ fn run(device: &std::ffi::CStr, options: &[(&std::ffi::CStr, &std::ffi::CStr)], 
         // The first application may need vectors in the format of the finest level.
         assert_eq!(terrace_amg_apply(amg, TERRACE_F64, b, x), 0);
         let applied = allocated(&mut || assert_eq!(terrace_amg_apply(amg, TERRACE_F64, b, x), 0));
+        // The first one asks whether the matrix is symmetric.
+        assert_eq!(terrace_amg_apply_transposed(amg, TERRACE_F64, b, x), 0);
+        let transposed = allocated(&mut || assert_eq!(terrace_amg_apply_transposed(amg, TERRACE_F64, b, x), 0));
         let solved =
             allocated(&mut || assert!(terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) >= 0));
 
@@ -76,6 +79,7 @@ fn run(device: &std::ffi::CStr, options: &[(&std::ffi::CStr, &std::ffi::CStr)], 
         terrace_matrix_destroy(matrix);
         terrace_context_destroy(context);
         assert!(applied <= allowed, "{device:?} {options:?}: apply allocated {applied} bytes");
+        assert!(transposed <= allowed, "{device:?} {options:?}: apply_transposed allocated {transposed} bytes");
         assert!(solved <= allowed, "{device:?} {options:?}: solve allocated {solved} bytes");
     }
 }

@@ -104,6 +104,24 @@ fn poisson_is_solved_with_every_type_of_matrix() {
 }
 
 #[test]
+fn transposes_are_applied_on_one_process() {
+    let Some(flags) = flags("PETSc: transposes") else { return };
+    let program = poisson(&flags);
+    let fsai = "-pc_terrace_solver_preconditioner fsai";
+    for arguments in ["", "-convection 2", &format!("-convection 2 {fsai}")] {
+        let plain = solve(&program, &format!("-n 10 {arguments}"));
+        let text = solve(&program, &format!("-n 10 {arguments} -transpose"));
+        assert!(iterations(&text) <= iterations(&plain) + 3, "{arguments}: {plain}{text}");
+        assert!(after(&text, "error").parse::<f64>().unwrap() < 1e-6, "{arguments}: {text}");
+    }
+    // BiCG needs the adjoint of the preconditioner: FSAI has it, and AMG of a symmetric matrix is its own.
+    for arguments in ["", &format!("-convection 2 {fsai}")] {
+        let text = solve(&program, &format!("-n 10 {arguments} -ksp_type bicg"));
+        assert!(iterations(&text) <= 20, "{arguments}: {text}");
+    }
+}
+
+#[test]
 fn elasticity_takes_rigid_body_modes_from_matrix_and_coordinates() {
     let Some(flags) = flags("PETSc: elasticity") else { return };
     let program = build(&flags, "examples/ksp_elasticity.c");

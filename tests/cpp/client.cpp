@@ -199,6 +199,40 @@ void nonsymmetric_matrices_are_found() {
     CHECK(x[0] > 0);
 }
 
+// A matrix that is not symmetric, in a numbering that is brought into the order of nodes and back.
+void transposes_are_applied() {
+    Matrix a = chain(count, 0.5, by_component), transpose(a.size());
+    for (int i = 1; i < 2 * count; ++i) a[static_cast<std::size_t>(i)][i - 1] -= 0.7;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        for (const auto &[column, value] : a[i]) transpose[static_cast<std::size_t>(column)][static_cast<int>(i)] = value;
+    std::vector<double> b(2 * count), x(2 * count, 7.0), r(2 * count);
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = 1.0 + static_cast<double>(i % 5);
+    Krylov solver("host:1");
+    solver.set_option("solver.tolerance", "1e-10");
+    solver.set_nodes(nodes::by_component(2, 2 * count));
+    set_up(solver, a);
+    solver.apply(b.data(), x.data(), TERRACE_ZERO_GUESS, true);
+    CHECK(solver.engine().outcome().ok() && residual(transpose, b, x) < 1e-6 && residual(a, b, x) > 1e-2);
+    for (const char *preconditioner : {"amg", "fsai"}) {
+        Cycle system("host:1");
+        system.set_option("solver.preconditioner", preconditioner);
+        system.set_option("amg.coarsest.max_rows", "20");
+        system.set_nodes(nodes::by_component(2, 2 * count));
+        set_up(system, a);
+        x.assign(x.size(), 0.0);
+        const double before = residual(transpose, b, x);
+        for (int k = 0; k < 20; ++k) {
+            r = b;
+            for (std::size_t i = 0; i < a.size(); ++i)
+                for (const auto &[column, value] : transpose[i]) r[i] -= value * x[static_cast<std::size_t>(column)];
+            std::vector<double> correction(x.size());
+            system.apply(r.data(), correction.data(), TERRACE_ZERO_GUESS, true);
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] += correction[i];
+        }
+        CHECK(residual(transpose, b, x) < 1e-3 * before);
+    }
+}
+
 void bad_input_is_refused() {
     Cycle system("host:1");
     const Matrix a = chain(count, 0.5, by_node);
@@ -230,6 +264,7 @@ int main() {
     empty_blocks_are_not_made();
     the_same_pattern_is_an_update();
     nonsymmetric_matrices_are_found();
+    transposes_are_applied();
     bad_input_is_refused();
     return 0;
 }

@@ -114,6 +114,9 @@ void reading() {
     hierarchy.update();
     hierarchy.apply(b, x);
     CHECK(hierarchy.rows() == 3 && are_ones(x) && hierarchy.report().get_int("levels") == 1);
+    x.assign(3, 0.0);
+    hierarchy.apply_transposed(b, x);
+    CHECK(are_ones(x));
     CHECK(terrace::amg::memory_estimate(host, a) > 0 && terrace::amg::memory_estimate(host, a, options) > 0);
     terrace::fsai factor(host, a, options);
     factor.update();
@@ -122,6 +125,10 @@ void reading() {
     CHECK(factor.rows() == 3 && are_ones(x) && factor.report().get_int("fsai_nonzeros") == 6);
     CHECK(terrace::fsai::memory_estimate(host, a) > 0 && terrace::fsai::memory_estimate(host, a, options) > 0);
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "", factor.apply(std::vector<double>(2), x, result));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "", factor.apply_transposed(std::vector<double>(2), x, result));
+    x.assign(3, 0.0);
+    factor.apply_transposed(b, x);
+    CHECK(are_ones(x));
     REFUSED(TERRACE_ERROR_BREAKDOWN, "mine", factor.set_error(TERRACE_ERROR_BREAKDOWN, "mine", result));
     CHECK(terrace::solver::memory_estimate(host, a, true) > terrace::amg::memory_estimate(host, a));
     CHECK(terrace::solver::memory_estimate(host, a, options, false) > 0);
@@ -290,6 +297,7 @@ void wrong_sizes() {
 
     terrace::amg hierarchy(host, a);
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 4", hierarchy.apply(longer, x, result));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 4", hierarchy.apply_transposed(longer, x, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "x has 4", hierarchy.apply(b, longer, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "number format", hierarchy.apply(std::vector<float>(3), x, result));
     terrace::solver solver(host);

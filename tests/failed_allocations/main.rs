@@ -12,7 +12,7 @@ mod solvers;
 use allocator::{HELD, LARGE};
 use matrices::matrices;
 use ranks::over_ranks;
-use solvers::{preconditioners, report, solver, transposed};
+use solvers::{preconditioners, report, solver, transposed, transposed_preconditioners};
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace::gallery;
@@ -72,6 +72,7 @@ fn each_failed_allocation_is_a_status() {
         for options in [direct, c"{}"] {
             transposed(c"host:1", &convection, options, 4 / share);
         }
+        transposed_preconditioners(c"host:1", &convection, 4 / share);
         // Set-up by each rank, and divided.
         over_ranks(&large, c"{}", 24 / share);
         over_ranks(&large, c"{\"amg.ranks.gathered_rows\": 400, \"amg.coarsening.type\": \"pmis\"}", 24 / share);

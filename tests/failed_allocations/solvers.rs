@@ -56,6 +56,34 @@ pub fn preconditioners(device: &CStr, a: &Csr<f64>, most: usize) {
     assert!(seen > 0, "{}: no failure was reported", device.to_string_lossy());
 }
 
+/// Applications of the transposes of AMG and FSAI, for a matrix that is not symmetric: what the first of them makes.
+pub fn transposed_preconditioners(device: &CStr, a: &Csr<f64>, most: usize) {
+    let o = Objects::new(a, device, c"{}");
+    let (context, matrix, mut x) = (o.context, o.matrix, vec![0.0; a.rows]);
+    let (b, x) = (o.b.as_ptr().cast(), x.as_mut_ptr().cast());
+    let (amg, fsai) = (std::cell::Cell::new(null_mut()), std::cell::Cell::new(null_mut()));
+    let what = |name: &str| format!("{} transposed {name}", device.to_string_lossy());
+    // SAFETY: in all of these, alive or null, and vectors of the system's size.
+    unsafe {
+        let mut setup = || {
+            let mut made = null_mut();
+            assert_eq!(terrace_amg_setup(context, matrix, null(), &mut made), 0);
+            terrace_amg_destroy(amg.replace(made));
+        };
+        let mut call = || terrace_amg_apply_transposed(amg.get(), TERRACE_F64, b, x);
+        fail_each(&what("amg"), most, &mut setup, &mut call, &mut || ());
+        let mut setup = || {
+            let mut made = null_mut();
+            assert_eq!(terrace_fsai_setup(context, matrix, null(), &mut made), 0);
+            terrace_fsai_destroy(fsai.replace(made));
+        };
+        let mut call = || terrace_fsai_apply_transposed(fsai.get(), TERRACE_F64, b, x);
+        fail_each(&what("fsai"), most, &mut setup, &mut call, &mut || ());
+        terrace_amg_destroy(amg.get());
+        terrace_fsai_destroy(fsai.get());
+    }
+}
+
 /// The report of a solve of many right-hand sides, and its texts, which need no memory of their own.
 pub fn report(device: &CStr, a: &Csr<f64>, most: usize) {
     let mut o = Objects::new(a, device, c"{\"solver.columns\": 1}");

@@ -457,6 +457,10 @@ contains
     call terrace_amg_apply(amg, [1.0_real64, 0.0_real64, 1.0_real64], wide(:, 1), status)
     call succeeded(status)
     call expect(all(abs(wide(:, 1) - 1) < 1e-4), 'f64 vectors for an f32 hierarchy')
+    x = 0
+    call terrace_amg_apply_transposed(amg, b, x, status)
+    call succeeded(status)
+    call expect(all(abs(x - 1) < 1e-4), 'a symmetric matrix is its transpose')
     call terrace_amg_destroy(amg)
     call terrace_matrix_destroy(matrix)
   end subroutine
@@ -657,6 +661,11 @@ contains
     call expect(text == '15', 'an option of an FSAI')
     call terrace_fsai_get_option(fsai, 'fsai.step', text, status)
     call expect(status == TERRACE_ERROR_UNKNOWN_OPTION, 'an option that is not there')
+    call terrace_fsai_apply_transposed(fsai, b(:2), x, status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'a vector that is too short for the transpose of an FSAI')
+    x = 0
+    call terrace_fsai_apply_transposed(fsai, b, x)
+    call expect(maxval(abs(x - 1)) < 1e-12, 'the transpose of an FSAI without a status')
     call terrace_fsai_report(fsai, report)
     call terrace_report_get_int(report, 'fsai_nonzeros', bytes)
     call expect(bytes == 6, 'the entries of the factor')

@@ -31,4 +31,5 @@ mod solver;
 mod stress;
 mod structured;
 mod transposed;
+mod transposed_preconditioners;
 mod update;

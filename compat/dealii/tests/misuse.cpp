@@ -13,6 +13,7 @@
 #include <deal.II/lac/dynamic_sparsity_pattern.h>
 #include <deal.II/lac/precondition.h>
 #include <deal.II/lac/solver_cg.h>
+#include <deal.II/lac/solver_gmres.h>
 #include <deal.II/lac/sparse_matrix.h>
 #include <terrace_dealii.hpp>
 
@@ -101,6 +102,42 @@ void a_block_of_a_block_matrix() {
     CHECK(control.last_step() <= 20);
 }
 
+// The transposed systems of a matrix that is not symmetric.
+struct Transpose {
+    const SparseMatrix<double> &a;
+    const terrace_dealii::PreconditionAMG *amg;
+    void vmult(Vector<double> &dst, const Vector<double> &src) const { amg ? amg->Tvmult(dst, src) : a.Tvmult(dst, src); }
+};
+
+void transposes_are_applied() {
+    DynamicSparsityPattern dynamic(n * n);
+    add_pattern(dynamic, n);
+    SparsityPattern pattern;
+    pattern.copy_from(dynamic);
+    SparseMatrix<double> a(pattern);
+    fill(a, n);
+    for (unsigned int i = 1; i < n * n; ++i)
+        if (i % n > 0) a.set(i, i - 1, -1.5);
+    Vector<double> x(n * n), b(n * n), r(n * n);
+    b = 1.0;
+    const auto residual = [&] {
+        a.Tvmult(r, x);
+        r -= b;
+        return r.l2_norm() / b.l2_norm();
+    };
+    terrace_dealii::PreconditionAMG amg;
+    amg.initialize(a);
+    SolverControl control(60, 1e-8 * b.l2_norm());
+    SolverGMRES<Vector<double>>(control).solve(Transpose{a, nullptr}, x, b, Transpose{a, &amg});
+    CHECK(control.last_step() <= 25 && residual() < 1e-5);
+    terrace_dealii::AdditionalData data;
+    data.options = "{\"solver.tolerance\": 1e-10, \"solver.type\": \"gmres\"}";
+    terrace_dealii::Solver solver;
+    solver.initialize(a, data);
+    solver.Tvmult(x, b);
+    CHECK(residual() < 1e-9);
+}
+
 void single_precision_and_wrong_calls() {
     DynamicSparsityPattern dynamic(n * n);
     add_pattern(dynamic, n);
@@ -167,6 +204,7 @@ void elements_without_nodes() {
 int main() {
     try {
         a_block_of_a_block_matrix();
+        transposes_are_applied();
         single_precision_and_wrong_calls();
         elements_without_nodes();
     } catch (const std::exception &error) {

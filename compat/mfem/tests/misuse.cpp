@@ -153,6 +153,53 @@ void iterative_mode_starts_from_y(const std::string &folder) {
     CHECK(solver.GetConverged() && residual(x) < 1e-8 * b.Norml2());
 }
 
+// The transpose of a matrix that is not symmetric.
+void transposes_are_applied(const std::string &folder) {
+    Problem beam(folder + "/beam-quad.mesh", 1, true, false);
+    mfem::SparseMatrix a(beam.a);
+    double *values = a.HostReadWriteData();
+    for (int row = 0; row < a.Height(); ++row)
+        for (int k = a.GetI()[row]; k < a.GetI()[row + 1]; ++k)
+            if (a.GetJ()[k] > row) values[k] *= 0.9;
+    mfem::Vector b(a.Height()), x(a.Height()), r(a.Height());
+    b = 1.0;
+    const auto residual = [&] {
+        r = b;
+        a.AddMultTranspose(x, r, -1.0);
+        return r.Norml2() / b.Norml2();
+    };
+    terrace_mfem::Solver solver("host:1");
+    solver.SetElasticityOptions(&beam.space);
+    solver.SetJSON("{\"solver\": {\"tolerance\": 1e-10, \"type\": \"gmres\"}}");
+    solver.SetOperator(a);
+    x = 0.0;
+    solver.MultTranspose(b, x);
+    CHECK(solver.GetConverged() && residual() < 1e-9);
+    terrace_mfem::AMG amg("host:1");
+    amg.SetElasticityOptions(&beam.space);
+    amg.SetOperator(a);
+    x = 0.0;
+    mfem::GMRESSolver gmres;
+    mfem::TransposeOperator transpose(a);
+    gmres.SetRelTol(1e-8);
+    gmres.SetMaxIter(60);
+    gmres.SetOperator(transpose);
+    struct Preconditioner : mfem::Solver {
+        const terrace_mfem::AMG &amg;
+        explicit Preconditioner(const terrace_mfem::AMG &of) : mfem::Solver(of.Height()), amg(of) {}
+        void SetOperator(const mfem::Operator &) override {}
+        void Mult(const mfem::Vector &from, mfem::Vector &to) const override { amg.MultTranspose(from, to); }
+    } by_transpose(amg);
+    gmres.SetPreconditioner(by_transpose);
+    gmres.Mult(b, x);
+    CHECK(gmres.GetConverged() && residual() < 1e-5);
+    // From y on in iterative mode.
+    const double before = residual();
+    amg.iterative_mode = true;
+    for (int k = 0; k < 10; ++k) amg.MultTranspose(b, x);
+    CHECK(residual() < before);
+}
+
 // Vectors in the memory of a device of MFEM's, which is only pretended: touching that memory as the host's is a fault.
 void vectors_come_from_a_device(const std::string &folder) {
     mfem::Device device("debug");
@@ -172,6 +219,7 @@ int main(int argc, char **argv) {
         rigid_body_modes_pay(folder);
         components_that_do_not_couple(folder);
         iterative_mode_starts_from_y(folder);
+        transposes_are_applied(folder);
         vectors_come_from_a_device(folder);
     } catch (const std::exception &error) {
         std::printf("%s\n", error.what());

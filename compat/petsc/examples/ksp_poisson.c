@@ -2,9 +2,9 @@
  * A Poisson problem on a square or cube, solved with KSP. Three lines make Terrace its preconditioner: the include, the registration, and
  * PCSetType(), which -pc_type on the command line overrides.
  *
- *     ksp_poisson -n 40 -dimension 3 [-convection 0.5] [-mat_type aij] [-ksp_view] [-pc_type gamg]
+ *     ksp_poisson -n 40 -dimension 3 [-convection 0.5] [-transpose] [-mat_type aij] [-ksp_view] [-pc_type gamg]
  *
- * With -convection the matrix is not symmetric, and the method is GMRES.
+ * With -convection the matrix is not symmetric, and the method is GMRES. With -transpose the system is that of the transposed matrix.
  */
 
 #include <terrace_petsc.h>
@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 {
   PetscInt       n = 40, dimension = 3, iterations;
   PetscReal      convection = 0.0, error, norm;
+  PetscBool      transpose = PETSC_FALSE;
   PetscLogDouble begin, set_up, end;
   Mat            matrix;
   Vec            exact, b, x;
@@ -60,12 +61,14 @@ int main(int argc, char **argv)
   PetscCall(PetscOptionsGetInt(NULL, NULL, "-n", &n, NULL));
   PetscCall(PetscOptionsGetInt(NULL, NULL, "-dimension", &dimension, NULL));
   PetscCall(PetscOptionsGetReal(NULL, NULL, "-convection", &convection, NULL));
+  PetscCall(PetscOptionsGetBool(NULL, NULL, "-transpose", &transpose, NULL));
   PetscCheck(n > 0 && (dimension == 2 || dimension == 3), PETSC_COMM_WORLD, PETSC_ERR_USER_INPUT, "-n is 1 or more, -dimension 2 or 3");
   PetscCall(Assemble(n, dimension, convection, &matrix));
   PetscCall(MatCreateVecs(matrix, &x, &b));
   PetscCall(VecDuplicate(x, &exact));
   PetscCall(VecSet(exact, 1.0));
-  PetscCall(MatMult(matrix, exact, b));
+  if (transpose) PetscCall(MatMultTranspose(matrix, exact, b));
+  else PetscCall(MatMult(matrix, exact, b));
 
   PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
   PetscCall(KSPSetOperators(ksp, matrix, matrix));
@@ -77,7 +80,8 @@ int main(int argc, char **argv)
   PetscCall(PetscTime(&begin));
   PetscCall(KSPSetUp(ksp));
   PetscCall(PetscTime(&set_up));
-  PetscCall(KSPSolve(ksp, b, x));
+  if (transpose) PetscCall(KSPSolveTranspose(ksp, b, x));
+  else PetscCall(KSPSolve(ksp, b, x));
   PetscCall(PetscTime(&end));
 
   PetscCall(KSPGetIterationNumber(ksp, &iterations));

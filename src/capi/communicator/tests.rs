@@ -180,11 +180,17 @@ fn three_ranks_solve_with_their_rows() {
         assert_eq!((status, context.last_error().as_str()), (Status::NullArgument.code(), expected));
         assert_eq!(abi!(terrace_amg_apply(amg, TERRACE_F64, b, y.as_mut_ptr().cast())), 0);
         assert!(y.iter().zip(&x).all(|(y, x)| (y - x).abs() < 1e-7), "{y:?} {x:?}");
+        // The transpose is refused on every rank, whatever its arguments are.
+        let status = abi!(terrace_amg_apply_transposed(amg, TERRACE_F64, lost, y.as_mut_ptr().cast()));
+        assert_eq!(status, Status::Unsupported.code());
+        assert!(context.last_error().contains("is not available over ranks"), "{}", context.last_error());
         assert_eq!(abi!(terrace_amg_update(amg)), 0);
         assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
         assert_eq!(abi!(terrace_fsai_setup(context.0, matrix, null(), &mut fsai)), 0, "{}", context.last_error());
         assert_eq!(abi!(terrace_fsai_apply(fsai, TERRACE_F64, b, y.as_mut_ptr().cast())), 0);
         assert!(y.iter().zip(&x).all(|(y, x)| (y - x).abs() < 0.2), "{y:?} {x:?}");
+        let status = abi!(terrace_fsai_apply_transposed(fsai, TERRACE_F64, b, y.as_mut_ptr().cast()));
+        assert_eq!(status, Status::Unsupported.code());
         assert_eq!(abi!(terrace_fsai_destroy(fsai)), 0);
         let status = abi!(terrace_amg_memory_estimate(context.0, matrix, null(), &mut bytes));
         assert_eq!(status, Status::Unsupported.code());

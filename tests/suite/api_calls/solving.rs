@@ -87,6 +87,10 @@ impl World {
             if self.seen("terrace_amg_apply", status) == 0 {
                 assert!(x.iter().all(|x| x.is_finite()));
             }
+            let to = x.as_mut_ptr().cast();
+            if call!(self, terrace_amg_apply_transposed(amg, TERRACE_F64, b.as_ptr().cast(), to)) == 0 {
+                assert!(x.iter().all(|x| x.is_finite()));
+            }
             // SAFETY: alive.
             let status = unsafe { terrace_amg_update(amg) };
             self.seen("terrace_amg_update", status);
@@ -110,6 +114,10 @@ impl World {
         }
         let (b, mut x) = (vec![1.0_f64; n], vec![0.0_f64; n]);
         if call!(self, terrace_fsai_apply(fsai, TERRACE_F64, b.as_ptr().cast(), x.as_mut_ptr().cast())) == 0 {
+            assert!(x.iter().all(|x| x.is_finite()));
+        }
+        let to = x.as_mut_ptr().cast();
+        if call!(self, terrace_fsai_apply_transposed(fsai, TERRACE_F64, b.as_ptr().cast(), to)) == 0 {
             assert!(x.iter().all(|x| x.is_finite()));
         }
         call!(self, terrace_fsai_update(fsai));
