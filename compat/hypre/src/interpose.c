@@ -13,8 +13,7 @@ typedef HYPRE_Int solve_function(HYPRE_Solver, HYPRE_ParCSRMatrix, HYPRE_ParVect
 typedef HYPRE_Int residual_function(HYPRE_Solver, HYPRE_ParVector *);
 typedef HYPRE_Int hierarchy_function(HYPRE_Solver, HYPRE_Int *);
 
-/** The function of this name in hypre itself. */
-static void *real(const char *name)
+void *shim_real(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
     if (!function) {
@@ -24,7 +23,7 @@ static void *real(const char *name)
     return function;
 }
 
-#define REAL(type, name) ((type *)real(name))
+#define REAL(type, name) ((type *)shim_real(name))
 
 static HYPRE_Int create(HYPRE_Solver *solver, enum shim_kind kind, const char *name)
 {
@@ -36,14 +35,7 @@ static HYPRE_Int create(HYPRE_Solver *solver, enum shim_kind kind, const char *n
 
 static HYPRE_Int destroy(HYPRE_Solver solver, const char *name)
 {
-    struct shim_object *object = shim_object_take(solver);
-    if (object) {
-        shim_log("%s: destroyed after %d set-ups by Terrace (%d of them updates), %.6f s, and %d solves with %lld iterations, %.6f s; %d calls served by hypre, %.6f s",
-                 shim_name(object), object->setups, object->updates, object->setup_seconds, object->solves, (long long)object->cycles, object->solve_seconds, object->fallen,
-                 object->hypre_seconds);
-        shim_release(object);
-        free(object);
-    }
+    shim_object_end(solver);
     return REAL(destroy_function, name)(solver);
 }
 
@@ -91,7 +83,7 @@ static int serves(struct shim_object *object, int transposed, HYPRE_Solver solve
         reason = "the transpose of a matrix over several ranks";
     if (!reason)
         return 1;
-    shim_log_once("%s is served by hypre: %s", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG", reason);
+    shim_log_once("%s is served by hypre: %s", shim_kind_name(object->kind), reason);
     by_hypre(object, setup_name, "set-up", solver, A, b, x);
     object->server = SHIM_HYPRE;
     return 0;

@@ -21,11 +21,18 @@ double shim_seconds(void)
     return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
+/** hypre's name of a kind of object. */
+const char *shim_kind_name(enum shim_kind kind)
+{
+    static const char *const names[] = {"BoomerAMG", "FSAI", "PFMG", "SMG"};
+    return names[kind];
+}
+
 /** An object in words; valid until the next call on the thread. */
 const char *shim_name(const struct shim_object *object)
 {
     static __thread char name[40];
-    snprintf(name, sizeof name, "%s %d", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG", object->number);
+    snprintf(name, sizeof name, "%s %d", shim_kind_name(object->kind), object->number);
     return name;
 }
 

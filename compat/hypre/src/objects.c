@@ -43,7 +43,7 @@ struct shim_object *shim_object_find(void *solver)
 }
 
 /** Takes an object out of the table. */
-struct shim_object *shim_object_take(void *solver)
+static struct shim_object *take(void *solver)
 {
     pthread_mutex_lock(&table);
     struct shim_object **link = bucket(solver);
@@ -54,6 +54,20 @@ struct shim_object *shim_object_take(void *solver)
         *link = object->next;
     pthread_mutex_unlock(&table);
     return object;
+}
+
+int shim_object_end(void *solver)
+{
+    struct shim_object *object = take(solver);
+    if (!object)
+        return 0;
+    shim_log("%s: destroyed after %d set-ups by Terrace (%d of them updates), %.6f s, and %d solves with %lld iterations, %.6f s; %d calls served by hypre, %.6f s",
+             shim_name(object), object->setups, object->updates, object->setup_seconds, object->solves, (long long)object->cycles, object->solve_seconds, object->fallen,
+             object->hypre_seconds);
+    shim_release(object);
+    shim_structured_release(object->structured, 1);
+    free(object);
+    return 1;
 }
 
 void shim_lock(void) { pthread_mutex_lock(&context); }

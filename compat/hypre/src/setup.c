@@ -17,7 +17,7 @@ void shim_release(struct shim_object *object)
 {
     shim_lock();
     destroy(&object->forward);
-    destroy(&object->transposed);
+    shim_structured_release(object->structured, 0);
     shim_unlock();
     free(object->config);
     object->config = NULL;
@@ -62,7 +62,7 @@ static terrace_status update(struct shim_object *object, terrace_context *contex
     return object->kind == SHIM_FSAI ? terrace_fsai_update(object->forward.fsai) : terrace_amg_update(object->forward.amg);
 }
 
-static char *json_of(const terrace_config *config)
+char *shim_json(const terrace_config *config)
 {
     size_t needed = 0;
     terrace_config_to_json(config, NULL, 0, &needed);
@@ -73,36 +73,32 @@ static char *json_of(const terrace_config *config)
 }
 
 /** Leaves an object to hypre, or is an error where TERRACE_HYPRE_STRICT asks for that. */
-static int leave(struct shim_object *object, const char *reason)
+int shim_leave(struct shim_object *object, const char *reason)
 {
     if (shim_strict())
         return shim_error("%s: %s: hypre would serve it (TERRACE_HYPRE_STRICT)", shim_name(object), reason);
-    shim_log_once("%s is served by hypre: %s", object->kind == SHIM_FSAI ? "FSAI" : "BoomerAMG", reason);
+    shim_log_once("%s is served by hypre: %s", shim_kind_name(object->kind), reason);
     return 0;
 }
 
-/** The table of levels, where the print level of the program asks for what set-up did. */
-static void print_levels(struct shim_object *object)
+/** The table of levels. */
+void shim_print_levels(struct shim_object *object)
 {
-    hypre_ParAMGData *amg = object->solver;
     terrace_report *report = NULL;
     char text[8000];
-    if (object->kind != SHIM_BOOMERAMG || hypre_ParAMGDataPrintLevel(amg) % 2 == 0)
-        return;
     if (terrace_amg_report(object->forward.amg, &report) == TERRACE_SUCCESS && terrace_report_to_text(report, text, sizeof text, NULL) == TERRACE_SUCCESS)
-        hypre_printf("\n\nBoomerAMG by Terrace\n%s\n", text);
+        hypre_printf("\n\n%s by Terrace\n%s\n", shim_kind_name(object->kind), text);
     terrace_report_destroy(report);
 }
 
 static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, hypre_ParCSRMatrix *A)
 {
-    char *json = json_of(config);
+    char *json = shim_json(config);
     uint64_t pattern = shim_pattern_fingerprint(A);
     uint64_t modes = object->kind == SHIM_BOOMERAMG ? shim_modes_fingerprint(object->solver, A) : 0;
     int same = object->forward.matrix && pattern == object->pattern && modes == object->modes && json && object->config && strcmp(json, object->config) == 0;
     double start = shim_seconds();
     terrace_status status = TERRACE_ERROR_INTERNAL;
-    destroy(&object->transposed);
     if (shim_all(hypre_ParCSRMatrixComm(A), same))
         status = update(object, context, A);
     int updated = status == TERRACE_SUCCESS;
@@ -111,7 +107,7 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
     if (status != TERRACE_SUCCESS) {
         destroy(&object->forward);
         free(json);
-        return leave(object, shim_last_error());
+        return shim_leave(object, shim_last_error());
     }
     double seconds = shim_seconds() - start;
     free(object->config);
@@ -124,7 +120,9 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
     hypre_CSRMatrix *diagonal = hypre_ParCSRMatrixDiag(A);
     shim_log("%s: %s by Terrace, %lld rows, %lld entries, %.6f s%s%s", shim_name(object), updated ? "update" : "set-up", (long long)hypre_CSRMatrixNumRows(diagonal),
              (long long)hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)], seconds, updated ? "" : ", ", updated || !json ? "" : json);
-    print_levels(object);
+    /* Where the print level of the program asks for what set-up did. */
+    if (object->kind == SHIM_BOOMERAMG && hypre_ParAMGDataPrintLevel((hypre_ParAMGData *)object->solver) % 2 != 0)
+        shim_print_levels(object);
     return 1;
 }
 
@@ -133,7 +131,7 @@ int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
     struct shim_options options;
     const char *unfit = shim_unfit(A);
     if (unfit)
-        return leave(object, unfit);
+        return shim_leave(object, unfit);
 #ifdef SHIM_HAS_FSAI
     if (object->kind == SHIM_FSAI)
         shim_options_of_fsai(object->solver, &options);
@@ -141,7 +139,7 @@ int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
 #endif
         shim_options_of_boomeramg(object->solver, A, &options);
     if (*options.missing)
-        return leave(object, options.missing);
+        return shim_leave(object, options.missing);
     if (*options.replaced) {
         if (shim_strict())
             return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options.replaced);
@@ -157,26 +155,4 @@ int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
     terrace_config_destroy(config);
     shim_unlock();
     return served;
-}
-
-/** Sets up the transposed matrix, with the options of the forward one. Called with the lock held. */
-terrace_status shim_transpose(struct shim_object *object)
-{
-    terrace_context *context = NULL;
-    terrace_config *config = NULL;
-    if (object->transposed.matrix)
-        return TERRACE_SUCCESS;
-    if (shim_context(&context) || !object->config)
-        return TERRACE_ERROR_OUT_OF_MEMORY;
-    terrace_status status = terrace_config_create(context, &config);
-    if (status == TERRACE_SUCCESS)
-        status = terrace_config_load_json(config, object->config);
-    if (status == TERRACE_SUCCESS)
-        status = terrace_matrix_transpose(context, object->forward.matrix, &object->transposed.matrix);
-    if (status == TERRACE_SUCCESS)
-        status = build(object, context, config, &object->transposed);
-    terrace_config_destroy(config);
-    if (status != TERRACE_SUCCESS)
-        destroy(&object->transposed);
-    return status;
 }

@@ -1,6 +1,6 @@
 /*
- * What the parts of libterrace_hypre.so share. The library takes over BoomerAMG and FSAI of hypre by their names. The objects, and everything that
- * setters store in them, stay hypre's: set-up reads the parameters out of the real object, so that none is missed.
+ * What the parts of libterrace_hypre.so share. The library takes over BoomerAMG, FSAI, PFMG and SMG of hypre by their names. The objects, and everything
+ * that setters store in them, stay hypre's: set-up reads the parameters out of the real object, so that none is missed.
  */
 #ifndef TERRACE_HYPRE_SHIM_H
 #define TERRACE_HYPRE_SHIM_H
@@ -32,7 +32,7 @@
 #define SHIM_HAS_FSAI 1
 #endif
 
-enum shim_kind { SHIM_BOOMERAMG, SHIM_FSAI };
+enum shim_kind { SHIM_BOOMERAMG, SHIM_FSAI, SHIM_PFMG, SHIM_SMG };
 
 /** Which library serves an object: decided by each set-up, which may also fail. */
 enum shim_server { SHIM_NOBODY, SHIM_TERRACE, SHIM_HYPRE, SHIM_REFUSED };
@@ -51,10 +51,10 @@ struct shim_object {
     enum shim_server server;
     int number;
     struct shim_operator forward;
-    struct shim_operator transposed; /* made by the first SolveT */
-    char *config;                    /* options of the set-up as JSON */
-    uint64_t pattern, modes;         /* fingerprints of the pattern, and of functions and near-null space */
+    char *config;            /* options of the set-up as JSON */
+    uint64_t pattern, modes; /* fingerprints of the pattern, and of functions and near-null space */
     hypre_ParVector *residual, *correction;
+    struct shim_structured *structured; /* of PFMG and SMG */
     int setups, updates, solves, fallen;
     int64_t cycles;
     double setup_seconds, solve_seconds, hypre_seconds;
@@ -75,7 +75,7 @@ struct shim_options {
 /* objects.c */
 struct shim_object *shim_object_add(void *solver, enum shim_kind kind);
 struct shim_object *shim_object_find(void *solver);
-struct shim_object *shim_object_take(void *solver);
+int shim_object_end(void *solver); /* tells what it did, and frees it; whether there was one */
 void shim_lock(void);
 void shim_unlock(void);
 
@@ -110,8 +110,16 @@ int shim_has_modes(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 
 /* setup.c: 1 when Terrace serves the object from now on, 0 when hypre is to, -1 when the error flag was set */
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A);
-terrace_status shim_transpose(struct shim_object *object);
 void shim_release(struct shim_object *object);
+char *shim_json(const terrace_config *config);
+int shim_leave(struct shim_object *object, const char *reason); /* to hypre */
+void shim_print_levels(struct shim_object *object);
+
+/* interpose.c: the function of this name in hypre itself */
+void *shim_real(const char *name);
+
+/* structured.c */
+void shim_structured_release(struct shim_structured *structured, int ends);
 
 /* solve.c */
 struct shim_stop {
@@ -128,6 +136,7 @@ HYPRE_Int shim_solve(struct shim_object *object, int transposed, hypre_ParCSRMat
 
 /* log.c */
 double shim_seconds(void);
+const char *shim_kind_name(enum shim_kind kind);
 const char *shim_name(const struct shim_object *object);
 void shim_log(const char *format, ...);      /* with TERRACE_HYPRE_LOG */
 void shim_log_once(const char *format, ...); /* each line once, unless TERRACE_HYPRE_LOG is 0 */

@@ -40,10 +40,12 @@ static int is_zero(hypre_ParVector *vector)
     return shim_all(hypre_ParVectorComm(vector), row == rows_of(vector));
 }
 
-static terrace_status apply(struct shim_operator *operator, const HYPRE_Complex *b, HYPRE_Complex *x)
+static terrace_status apply(struct shim_operator *operator, int transposed, const HYPRE_Complex *b, HYPRE_Complex *x)
 {
     if (operator->fsai)
         return terrace_fsai_apply(operator->fsai, SHIM_VALUE, b, x);
+    if (transposed)
+        return terrace_amg_apply_transposed(operator->amg, SHIM_VALUE, b, x);
     return terrace_amg_apply(operator->amg, SHIM_VALUE, b, x);
 }
 
@@ -62,7 +64,7 @@ static double residual(int transposed, hypre_ParCSRMatrix *A, hypre_ParVector *b
 /** Repeats x += weight M (b - A x), where M is a cycle or FSAI. */
 static terrace_status iterate(struct shim_object *object, int transposed, hypre_ParCSRMatrix *A, hypre_ParVector *b, hypre_ParVector *x, struct shim_stop *stop)
 {
-    struct shim_operator *operator = transposed ? &object->transposed : &object->forward;
+    struct shim_operator *operator = &object->forward;
     int watch = stop->tolerance > 0 || stop->want_residual;
     if (stop->zero_guess && rows_of(x) > 0)
         memset(data_of(x), 0, rows_of(x) * sizeof(HYPRE_Complex));
@@ -81,11 +83,11 @@ static terrace_status iterate(struct shim_object *object, int transposed, hypre_
     while ((!(stop->relative < stop->tolerance) || stop->iterations < stop->min_iterations) && stop->iterations < stop->max_iterations) {
         terrace_status status;
         if (zero && stop->weight == 1) {
-            status = apply(operator, data_of(b), data_of(x));
+            status = apply(operator, transposed, data_of(b), data_of(x));
         } else {
             if (!computed)
                 residual(transposed, A, b, x, object->residual);
-            status = apply(operator, data_of(object->residual), data_of(object->correction));
+            status = apply(operator, transposed, data_of(object->residual), data_of(object->correction));
             if (status == TERRACE_SUCCESS)
                 hypre_ParVectorAxpy(stop->weight, object->correction, x);
         }
@@ -112,10 +114,7 @@ HYPRE_Int shim_solve(struct shim_object *object, int transposed, hypre_ParCSRMat
         return HYPRE_GetError();
     }
     shim_lock();
-    if (transposed)
-        status = shim_transpose(object);
-    if (status == TERRACE_SUCCESS)
-        status = iterate(object, transposed, A, b, x, stop);
+    status = iterate(object, transposed, A, b, x, stop);
     shim_unlock();
     object->solves++;
     object->cycles += stop->iterations;
