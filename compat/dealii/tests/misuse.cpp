@@ -116,8 +116,10 @@ void transposes_are_applied() {
     pattern.copy_from(dynamic);
     SparseMatrix<double> a(pattern);
     fill(a, n);
-    for (unsigned int i = 1; i < n * n; ++i)
+    for (unsigned int i = 0; i < n * n; ++i) {
+        a.set(i, i, 4.5);
         if (i % n > 0) a.set(i, i - 1, -1.5);
+    }
     Vector<double> x(n * n), b(n * n), r(n * n);
     b = 1.0;
     const auto residual = [&] {
