@@ -104,7 +104,7 @@ rows! {
     "amg.setup", auto_choice(&["host", "device"]), "auto", "-", "-",
         "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
         "A device computes it many times faster; what only the host can do should not need another option.";
-    "amg.type", auto_choice(&["structured", "unstructured"]), "auto", "StructPFMG, SysPFMG", "-",
+    "amg.type", auto_choice(&["structured", "unstructured"]), "auto", "StructPFMG, StructSMG, SysPFMG", "-",
         "Whether the hierarchy is multigrid on a structured grid, whose levels are stencils without indices, or AMG. auto: structured for matrices that were given as stencils or whose grid was set, unless amg.coarsening.type names another coarsening than grid, and, inside a solver with CG, for scalar symmetric matrices with at least 500,000 rows that show a grid in two or three dimensions with couplings that are even along its axes, where no component of AMG is chosen. unstructured for all others. structured: in a solver also for any other matrix whose rows show a grid; it works with a copy as a stencil. On GPUs set-up and levels are stencils in device memory, too.",
         "A stencil has no indices to read and no gathers to wait for, and its coarse levels keep the grid. On an H200 a large Laplacian in rows is solved in a third to a half of the time of AMG. A sample of rows tells most matrices apart; one pass confirms the grid.";
     "amg.reorder", auto_choice(&["on", "off"]), "auto", "-", "-",

@@ -166,7 +166,8 @@ impl Inverse {
     }
 
     /// As [`Inverse::setup`]. Over ranks it is collective, for a matrix of which every rank has all rows, or where set-up is divided its
-    /// rows among empty ones. Each keeps its rows of the inverse. With data of another set-up for the same pattern, symbolic work is left out.
+    /// rows among empty ones. Each keeps its rows of the inverse. With data of another set-up for the same pattern,
+    /// symbolic work is left out.
     fn setup_with(
         method: Method,
         context: &Context,

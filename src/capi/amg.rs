@@ -109,23 +109,25 @@ pub unsafe extern "C" fn terrace_amg_apply(
     })
 }
 
-/// One application of the preconditioner of the transposed matrix: x ≈ A⁻ᵀ b. Where the matrix is symmetric, up to rounding, it is
-/// `terrace_amg_apply`. Otherwise a second hierarchy, with the same options, is that of Aᵀ: x is one cycle of it from zero. It is not the
-/// adjoint of the cycle of this one, whose coarse levels and sweeps are others.
+/// One application of the preconditioner of the transposed matrix: x ≈ A⁻ᵀ b. Where the matrix is symmetric, up to
+/// rounding, it is `terrace_amg_apply`. Otherwise a second hierarchy, with the same options, is that of Aᵀ: x is one
+/// cycle of it from zero. It is not the adjoint of the cycle of this one, whose coarse levels and sweeps are others.
 ///
-/// The first call tests whether the matrix is symmetric, and sets up the second hierarchy of the values that it has then. That takes the time of
-/// `terrace_amg_setup`, and as much memory again, which the key "bytes" of a report counts, with a copy of Aᵀ. The first call after
-/// `terrace_amg_update` updates it. The other calls allocate nothing, as those of `terrace_amg_apply`.
+/// The first call tests whether the matrix is symmetric, and sets up the second hierarchy of the values that it has
+/// then. That takes the time of `terrace_amg_setup`, and as much memory again, which the key "bytes" of a report
+/// counts, with a copy of Aᵀ. The first call after `terrace_amg_update` updates it. The other calls allocate nothing,
+/// as those of `terrace_amg_apply`.
 ///
 /// - `amg`: not NULL.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
 /// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU, as for `terrace_amg_apply`.
 /// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
-/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream; a call that sets up or
-/// updates waits for that. When that fails, the next call tries again. Errors: those of `terrace_amg_apply` and of `terrace_amg_setup`, the latter with
-/// "transposed matrix: " before the sentence: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
-/// `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
+/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream;
+/// a call that sets up or updates waits for that. When that fails, the next call tries again. Errors: those of
+/// `terrace_amg_apply` and of `terrace_amg_setup`, the latter with "transposed matrix: " before the sentence:
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES`,
+/// `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_apply_transposed(

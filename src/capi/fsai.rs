@@ -107,23 +107,24 @@ pub unsafe extern "C" fn terrace_fsai_apply(
     })
 }
 
-/// One application of the transpose: x = Mᵀ b. Where the matrix is symmetric, up to rounding, it is `terrace_fsai_apply`. Otherwise M = Hᵀ G,
-/// and x = Gᵀ H b.
+/// One application of the transpose: x = Mᵀ b. Where the matrix is symmetric, up to rounding, it is
+/// `terrace_fsai_apply`. Otherwise M = Hᵀ G, and x = Gᵀ H b.
 ///
-/// The first call tests whether the matrix is symmetric; where it is not, it computes both factors on their pattern again, of the values that the
-/// matrix has then, and stores the transposes. That takes the time of `terrace_fsai_update`, and as much memory as the factors, which the key
-/// "bytes" of a report counts. The first call after `terrace_fsai_update` does the same. The other calls allocate nothing, as those of
-/// `terrace_fsai_apply`.
+/// The first call tests whether the matrix is symmetric; where it is not, it computes both factors on their pattern
+/// again, of the values that the matrix has then, and stores the transposes. That takes the time of
+/// `terrace_fsai_update`, and as much memory as the factors, which the key "bytes" of a report counts. The first call
+/// after `terrace_fsai_update` does the same. The other calls allocate nothing, as those of `terrace_fsai_apply`.
 ///
 /// - `fsai`: not NULL.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
 /// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU, as for `terrace_fsai_apply`.
 /// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
-/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream; a call that computes
-/// factors waits for that. When that fails, the next call tries again. Errors: those of `terrace_fsai_apply` and of `terrace_fsai_update`, the latter with
-/// "transposed matrix: " before the sentence: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
-/// `TERRACE_ERROR_MATRIX_VALUES`, `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
+/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream;
+/// a call that computes factors waits for that. When that fails, the next call tries again. Errors: those of
+/// `terrace_fsai_apply` and of `terrace_fsai_update`, the latter with "transposed matrix: " before the sentence:
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES`,
+/// `TERRACE_ERROR_UNSUPPORTED` (also over ranks, on every rank), `TERRACE_ERROR_PRECISION_LOST`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_fsai_apply_transposed(

@@ -1,5 +1,6 @@
-//! Applications of the transpose. Where the matrix is symmetric they are applications as they are. The transpose of Hᵀ G is Gᵀ H, with
-//! the same factors. Otherwise a second preconditioner, with the same options, is that of the transposed matrix.
+//! Applications of the transpose. Where the matrix is symmetric they are applications as they are. The transpose of Hᵀ G
+//! is Gᵀ H, with the same factors. Otherwise a second preconditioner, with the same options, is that of the transposed
+//! matrix.
 
 use super::{Inverse, Method};
 use crate::comm::unavailable;
@@ -55,10 +56,11 @@ impl Transposed {
 }
 
 impl Inverse {
-    /// x ≈ A⁻ᵀ b, otherwise as [`Inverse::apply`]. Where the matrix is symmetric, up to rounding, this is the same application; for two factors of
-    /// FSAI it is the transposed product. Otherwise it is an application of the preconditioner of Aᵀ with the same options, which is not the
-    /// transpose of the cycle. The first application makes it, of the values that the matrix has then; it takes as much memory as this one. The first one
-    /// after an `update` updates it.
+    /// x ≈ A⁻ᵀ b, otherwise as [`Inverse::apply`]. Where the matrix is symmetric, up to rounding, this is the same
+    /// application; for two factors of FSAI it is the transposed product. Otherwise it is an application of the
+    /// preconditioner of Aᵀ with the same options, which is not the transpose of the cycle. The first application makes
+    /// it, of the values that the matrix has then; it takes as much memory as this one. The first one after an `update`
+    /// updates it.
     pub fn apply_transposed<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
         self.transposed()?.apply(b, x)
     }

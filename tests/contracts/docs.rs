@@ -1,10 +1,11 @@
 //! Pages and tables that are made from the code: they are compared here, and written anew with `TERRACE_BLESS=1`.
 
 use crate::common::root;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use terrace::components::{SetupPlaces, setup_places};
 use terrace::error::STATUSES;
-use terrace::options::{self, Kind, OPTIONS};
+use terrace::options::{self, Kind, OPTIONS, OptionRow};
 use terrace::presets::{self, PRESETS};
 use terrace::report::{FACTS, Scope};
 
@@ -77,6 +78,16 @@ fn preset_table() -> String {
     table
 }
 
+/// The options that users of another library know by these names.
+fn names_table(library: &str, name: fn(&OptionRow) -> &'static str) -> String {
+    let mut table = format!("| {library} | option | accepts | default |\n| --- | --- | --- | --- |\n");
+    for row in OPTIONS.iter().filter(|row| name(row) != "-") {
+        let accepted = row.kind.accepted().replace('|', "\\|");
+        writeln!(table, "| {} | `{}` | {accepted} | `{}` |", name(row), row.key, row.default).unwrap();
+    }
+    table
+}
+
 /// Where components of set-up are computed for a GPU, as the registry has it.
 fn setup_table() -> String {
     let mut table = String::from("| option | on the device | on the host, then copied |\n| --- | --- | --- |\n");
@@ -105,6 +116,24 @@ fn compare_tables(path: &str, tables: &[String]) {
 fn tables_inside_of_pages_are_current() {
     compare_tables("README.md", &[preset_table(), backend_table()]);
     compare_tables("docs/gpu.md", &[setup_table()]);
+    let names = [names_table("AmgX", |row| row.amgx), names_table("hypre", |row| row.hypre)];
+    compare_tables("docs/migrating.md", &names);
+}
+
+/// What the library for programs of hypre sets, and what the page about it names.
+#[test]
+fn options_that_programs_for_hypre_become_exist() {
+    let folder = root().join("compat/hypre/src");
+    let sources = ["options.c", "structured_options.c"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
+    let keys: BTreeSet<&str> = sources
+        .iter()
+        .flat_map(|text| text.split("shim_option(options, \"").skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(keys.len() > 20, "{keys:?}");
+    for key in keys {
+        assert!(OPTIONS.iter().any(|row| row.key == key), "no option is called {key}");
+    }
 }
 
 /// An option that nothing reads would be accepted and ignored.

@@ -89,7 +89,7 @@ static terrace_status set_up(struct shim_object *object, terrace_context *contex
     terrace_amg_destroy(operator->amg);
     terrace_matrix_destroy(operator->matrix);
     memset(operator, 0, sizeof *operator);
-    structured->grid = *grid;
+    memcpy(&structured->grid, grid, sizeof *grid); /* padding, too: grids are compared by bytes */
     structured->from = malloc(shim_grid_cells(grid) * sizeof *values);
     structured->to = malloc(shim_grid_cells(grid) * sizeof *values);
     if (!structured->from || !structured->to)
@@ -208,17 +208,21 @@ static double residual(struct shim_structured *structured, HYPRE_StructMatrix A,
 static int begin(struct shim_structured *structured, const struct rule *rule, HYPRE_StructMatrix A, HYPRE_StructVector b, HYPRE_StructVector x, double *of_b)
 {
     size_t cells = shim_grid_cells(&structured->grid), cell = 0;
-    shim_grid_gather(x, &structured->grid, structured->to);
+    if (!rule->zero_guess)
+        shim_grid_gather(x, &structured->grid, structured->to);
     while (!rule->zero_guess && cell < cells && structured->to[cell] == 0)
         cell++;
     int zero = rule->zero_guess || cell == cells;
+    structured->relative = 1;
     shim_grid_gather(b, &structured->grid, structured->from);
+    if (zero && rule->tolerance <= 0 && rule->max_iterations <= 1)
+        return zero; /* one application */
     *of_b = norm(structured->from, cells);
-    structured->relative = *of_b > 0 ? 1 : 0;
-    if (!zero) {
-        double size = residual(structured, A, b, x);
-        structured->relative = *of_b > 0 ? size / *of_b : 0;
-    }
+    if (*of_b == 0)
+        structured->relative = 0;
+    double size = zero ? *of_b : residual(structured, A, b, x);
+    if (*of_b > 0)
+        structured->relative = size / *of_b;
     return zero;
 }
 

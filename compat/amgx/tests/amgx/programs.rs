@@ -27,6 +27,11 @@ fn a_device_mode_without_a_gpu_says_so() {
 const CONFIG: &str = "config_version=2, solver(main)=PCG, main:preconditioner(amg)=AMG, main:monitor_residual=1, \
      main:convergence=RELATIVE_INI, main:tolerance=1e-8, main:store_res_history=1, amg:max_iters=1";
 
+/// The same as JSON.
+const AS_JSON: &str = r#"{"config_version": 2, "solver": {"scope": "main", "solver": "PCG", "monitor_residual": 1,
+    "convergence": "RELATIVE_INI", "tolerance": 1e-8, "store_res_history": 1,
+    "preconditioner": {"scope": "amg", "solver": "AMG", "max_iters": 1}}}"#;
+
 /// Reads a system and solves it, with the calls of AmgX's first example in their order.
 #[test]
 fn the_twin_of_the_first_example() {
@@ -38,6 +43,15 @@ fn the_twin_of_the_first_example() {
         let printed = run(&example, &[mode, CONFIG, &file.display().to_string(), &written.display().to_string()]);
         assert!(printed.contains("status 0, 10 iterations"), "{printed}");
         assert!(std::fs::read_to_string(&written).expect("it was written").contains("%%AMGX 1 1 rhs solution"));
+        // The same from a file, and with a text over it.
+        let config = folder.join("config.json");
+        std::fs::write(&config, AS_JSON).expect("a file can be written");
+        let names = [&config, &file, &written].map(|path| path.display().to_string());
+        let [config, file, written] = names.each_ref().map(String::as_str);
+        let printed = run(&example, &[mode, config, file, written]);
+        assert!(printed.contains("status 0, 10 iterations"), "{printed}");
+        let printed = run(&example, &[mode, config, file, written, "config_version=2, main:max_iters=3"]);
+        assert!(printed.contains("status 3, 3 iterations"), "{printed}");
     }
 }
 
