@@ -1,4 +1,5 @@
 /* Set-up and update. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,8 +92,21 @@ void shim_print_levels(struct shim_object *object)
     terrace_report_destroy(report);
 }
 
-static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, hypre_ParCSRMatrix *A)
+/** Takes note of a set-up or an update with these options, which the object keeps. */
+void shim_served(struct shim_object *object, char *json, int updated, double seconds, const char *size)
 {
+    free(object->config);
+    object->config = json;
+    object->setups++;
+    object->updates += updated;
+    object->setup_seconds += seconds;
+    shim_log("%s: %s by Terrace, %s, %.6f s%s%s", shim_name(object), updated ? "update" : "set-up", size, seconds, updated ? "" : ", ", updated || !json ? "" : json);
+}
+
+static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, void *matrix)
+{
+    hypre_ParCSRMatrix *A = matrix;
+    char size[80];
     char *json = shim_json(config);
     uint64_t pattern = shim_pattern_fingerprint(A);
     uint64_t modes = object->kind == SHIM_BOOMERAMG ? shim_modes_fingerprint(object->solver, A) : 0;
@@ -110,20 +124,36 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
         return shim_leave(object, shim_last_error());
     }
     double seconds = shim_seconds() - start;
-    free(object->config);
-    object->config = json;
     object->pattern = pattern;
     object->modes = modes;
-    object->setups++;
-    object->updates += updated;
-    object->setup_seconds += seconds;
     hypre_CSRMatrix *diagonal = hypre_ParCSRMatrixDiag(A);
-    shim_log("%s: %s by Terrace, %lld rows, %lld entries, %.6f s%s%s", shim_name(object), updated ? "update" : "set-up", (long long)hypre_CSRMatrixNumRows(diagonal),
-             (long long)hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)], seconds, updated ? "" : ", ", updated || !json ? "" : json);
+    snprintf(size, sizeof size, "%lld rows, %lld entries", (long long)hypre_CSRMatrixNumRows(diagonal), (long long)hypre_CSRMatrixI(diagonal)[hypre_CSRMatrixNumRows(diagonal)]);
+    shim_served(object, json, updated, seconds, size);
     /* Where the print level of the program asks for what set-up did. */
     if (object->kind == SHIM_BOOMERAMG && hypre_ParAMGDataPrintLevel((hypre_ParAMGData *)object->solver) % 2 != 0)
         shim_print_levels(object);
     return 1;
+}
+
+int shim_serve(struct shim_object *object, const struct shim_options *options, shim_serve_function *serve, void *matrix)
+{
+    if (*options->missing)
+        return shim_leave(object, options->missing);
+    if (*options->replaced) {
+        if (shim_strict())
+            return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options->replaced);
+        shim_log_once("Terrace replaces %s", options->replaced);
+    }
+    terrace_context *context = NULL;
+    terrace_config *config = NULL;
+    shim_lock();
+    const char *wrong = shim_context(&context);
+    if (!wrong)
+        wrong = shim_config(options, context, &config);
+    int served = wrong ? shim_error("%s", wrong) : serve(object, context, config, matrix);
+    terrace_config_destroy(config);
+    shim_unlock();
+    return served;
 }
 
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
@@ -138,21 +168,5 @@ int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
     else
 #endif
         shim_options_of_boomeramg(object->solver, A, &options);
-    if (*options.missing)
-        return shim_leave(object, options.missing);
-    if (*options.replaced) {
-        if (shim_strict())
-            return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options.replaced);
-        shim_log_once("Terrace replaces %s", options.replaced);
-    }
-    terrace_context *context = NULL;
-    terrace_config *config = NULL;
-    shim_lock();
-    const char *wrong = shim_context(&context);
-    if (!wrong)
-        wrong = shim_config(&options, context, &config);
-    int served = wrong ? shim_error("%s", wrong) : serve(object, context, config, A);
-    terrace_config_destroy(config);
-    shim_unlock();
-    return served;
+    return shim_serve(object, &options, serve, A);
 }

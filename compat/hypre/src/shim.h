@@ -111,14 +111,18 @@ int shim_has_modes(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 /* setup.c: 1 when Terrace serves the object from now on, 0 when hypre is to, -1 when the error flag was set */
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A);
 void shim_release(struct shim_object *object);
+/* What the kinds of objects share. `serve` is called with the lock held, and returns as shim_setup. */
+typedef int shim_serve_function(struct shim_object *object, terrace_context *context, terrace_config *config, void *matrix);
+int shim_serve(struct shim_object *object, const struct shim_options *options, shim_serve_function *serve, void *matrix);
 char *shim_json(const terrace_config *config);
+void shim_served(struct shim_object *object, char *json, int updated, double seconds, const char *size);
 int shim_leave(struct shim_object *object, const char *reason); /* to hypre */
 void shim_print_levels(struct shim_object *object);
 
 /* interpose.c: the function of this name in hypre itself */
 void *shim_real(const char *name);
 
-/* structured.c */
+/* structured.c: frees what belongs to a set-up; with `ends` all */
 void shim_structured_release(struct shim_structured *structured, int ends);
 
 /* solve.c */

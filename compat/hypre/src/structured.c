@@ -1,9 +1,18 @@
 /* PFMG and SMG of hypre's Struct interface: the functions that the library takes over, set-up, update and cycles. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "structured.h"
+
+#ifndef SHIM_HAS_STRUCTURED
+void shim_structured_release(struct shim_structured *structured, int ends)
+{
+    (void)structured;
+    (void)ends;
+}
+#else
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -47,7 +56,6 @@ static HYPRE_Int destroy(HYPRE_StructSolver solver, const char *name)
     return REAL(destroy_function, name)(solver);
 }
 
-/** Frees what belongs to a set-up; with `ends` all. */
 void shim_structured_release(struct shim_structured *structured, int ends)
 {
     if (!structured)
@@ -109,8 +117,17 @@ static terrace_status update(struct shim_object *object, terrace_context *contex
     return status == TERRACE_SUCCESS ? terrace_amg_update(object->forward.amg) : status;
 }
 
-static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, hypre_StructMatrix *A, const struct shim_grid *grid)
+/** A matrix and its grid. */
+struct on_grid {
+    hypre_StructMatrix *A;
+    struct shim_grid grid;
+};
+
+static int serve(struct shim_object *object, terrace_context *context, terrace_config *config, void *matrix)
 {
+    const struct shim_grid *grid = &((struct on_grid *)matrix)->grid;
+    hypre_StructMatrix *A = ((struct on_grid *)matrix)->A;
+    char size[120];
     double start = shim_seconds();
     char *json = shim_json(config);
     HYPRE_Complex *values = shim_grid_values(A, grid);
@@ -126,14 +143,8 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
         free(json);
         return shim_leave(object, values ? shim_last_error() : "no memory for a copy of the matrix");
     }
-    double seconds = shim_seconds() - start;
-    free(object->config);
-    object->config = json;
-    object->setups++;
-    object->updates += updated;
-    object->setup_seconds += seconds;
-    shim_log("%s: %s by Terrace, %lld x %lld x %lld cells, %d points, %.6f s%s%s", shim_name(object), updated ? "update" : "set-up", (long long)grid->dims[0],
-             (long long)grid->dims[1], (long long)grid->dims[2], (int)grid->count, seconds, updated ? "" : ", ", updated || !json ? "" : json);
+    snprintf(size, sizeof size, "%lld x %lld x %lld cells, %d points", (long long)grid->dims[0], (long long)grid->dims[1], (long long)grid->dims[2], (int)grid->count);
+    shim_served(object, json, updated, shim_seconds() - start, size);
     HYPRE_Int print = 0;
     object->kind == SHIM_PFMG ? HYPRE_StructPFMGGetPrintLevel(object->solver, &print) : HYPRE_StructSMGGetPrintLevel(object->solver, &print);
     if (print > 0)
@@ -145,28 +156,12 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
 static int set_up_object(struct shim_object *object, hypre_StructMatrix *A)
 {
     struct shim_options options;
-    struct shim_grid grid;
-    const char *unfit = shim_grid_of(A, &grid);
+    struct on_grid matrix = {.A = A};
+    const char *unfit = shim_grid_of(A, &matrix.grid);
     if (unfit)
         return shim_leave(object, unfit);
     shim_options_of_structured(object, &options);
-    if (*options.missing)
-        return shim_leave(object, options.missing);
-    if (*options.replaced) {
-        if (shim_strict())
-            return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options.replaced);
-        shim_log_once("Terrace replaces %s", options.replaced);
-    }
-    terrace_context *context = NULL;
-    terrace_config *config = NULL;
-    shim_lock();
-    const char *wrong = shim_context(&context);
-    if (!wrong)
-        wrong = shim_config(&options, context, &config);
-    int served = wrong ? shim_error("%s", wrong) : serve(object, context, config, A, &grid);
-    terrace_config_destroy(config);
-    shim_unlock();
-    return served;
+    return shim_serve(object, &options, serve, &matrix);
 }
 
 static HYPRE_Int setup(HYPRE_StructSolver solver, HYPRE_StructMatrix A, HYPRE_StructVector b, HYPRE_StructVector x, const char *name)
@@ -375,3 +370,5 @@ EXPORT HYPRE_Int HYPRE_StructSMGGetFinalRelativeResidualNorm(HYPRE_StructSolver 
 {
     return final_norm(solver, relative, "HYPRE_StructSMGGetFinalRelativeResidualNorm");
 }
+
+#endif

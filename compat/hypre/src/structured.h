@@ -4,6 +4,9 @@
 
 #include "shim.h"
 
+/** hypre 3 stores matrices of its Struct interface in another way, which this library has not been tried with. */
+#if HYPRE_RELEASE_NUMBER >= 22000 && HYPRE_RELEASE_NUMBER < 30000
+#define SHIM_HAS_STRUCTURED 1
 #include "_hypre_struct_ls.h"
 
 /** A matrix on one box, as terrace_matrix_create_stencil takes it. Rows are its cells, x running fastest. */
@@ -33,4 +36,5 @@ void shim_grid_scatter(const HYPRE_Complex *from, int adds, hypre_StructVector *
 /* structured_options.c */
 void shim_options_of_structured(struct shim_object *object, struct shim_options *options);
 
+#endif
 #endif

@@ -5,6 +5,8 @@
 
 #include "structured.h"
 
+#ifdef SHIM_HAS_STRUCTURED
+
 /** Whether memory of hypre's is the host's. Device memory is what its build makes it. */
 #ifdef hypre_StructMatrixMemoryLocation
 static int on_host(HYPRE_MemoryLocation location) { return hypre_GetActualMemLocation(location) == hypre_MEMORY_HOST; }
@@ -145,3 +147,5 @@ void shim_grid_scatter(const HYPRE_Complex *from, int adds, hypre_StructVector *
                 into[x] = adds ? into[x] + from[x] : from[x];
         }
 }
+
+#endif

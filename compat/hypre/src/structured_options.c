@@ -3,6 +3,8 @@
 
 #include "structured.h"
 
+#ifdef SHIM_HAS_STRUCTURED
+
 static void of_pfmg(HYPRE_StructSolver solver, const struct shim_structured *structured, struct shim_options *options)
 {
     HYPRE_Int relaxation = 1, products = 0, levels = 0, skips = 1;
@@ -55,3 +57,5 @@ void shim_options_of_structured(struct shim_object *object, struct shim_options 
     shim_option(options, "amg.smoother.pre_sweeps", "%d", (int)before);
     shim_option(options, "amg.smoother.post_sweeps", "%d", (int)after);
 }
+
+#endif
