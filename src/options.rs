@@ -218,6 +218,9 @@ rows! {
     "amg.smoother.gauss_seidel.direction", choice(smooth::gauss_seidel::DIRECTIONS), "forward", "SetRelaxType (3 forward, 4 backward, 6 symmetric)", "symmetric_GS",
         "gauss_seidel, line: order of the colours in a sweep. forward: ascending before the coarse correction and descending after it. backward: the other way round. symmetric: ascending and then descending in each sweep, which costs two. Each of them makes a symmetric cycle.",
         "The least work with which cg may be used.";
+    "amg.smoother.gauss_seidel.weight", Kind::Real { min: 0.01, max: 1.99, auto: false }, "1", "SetRelaxWt", "relaxation_factor",
+        "gauss_seidel, l1_gauss_seidel: how far an unknown goes from its old value towards the one that solves its row, or its block of rows: below 1 under-relaxation, above 1 successive over-relaxation (SOR). With any weight below 2 the sweeps of gauss_seidel converge for every SPD matrix, and those of l1_gauss_seidel with weights up to 1. Not with line.",
+        "As a smoother plain Gauss-Seidel is best or nearly so; other weights are for sweeps alone, and for hierarchies whose coarse correction is too short.";
     "amg.smoother.line.axis", auto_choice(components::AXES), "auto", "-", "-",
         "line: the axis along which the unknowns of cells are solved for together, by a tridiagonal matrix, or a block tridiagonal one where cells have several unknowns, whatever amg.smoother.diagonal is. With several axes a sweep has the lines along each of them, one after the other. auto: on every level the axis with the strongest couplings, of equal ones the last. Axes of lines cannot be periodic. amg.coarsening.axes auto coarsens them, and compares the other axes with each other alone.",
         "Lines along the strongest couplings smooth what point smoothers leave; along z and y neighbouring lines are neighbours in memory.";
@@ -227,6 +230,12 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
+    "amg.smoother.chebyshev.largest_eigenvalue", Kind::Real { min: 0.001, max: 1000.0, auto: true }, "auto", "-", "cheby_max_lambda",
+        "chebyshev, chebyshev_fsai: the largest eigenvalue of the scaled matrix, on all levels, in place of an estimate. Larger ones are amplified: the polynomial is bounded up to this number alone. auto: 1.1 times the estimate that amg.eigenvalue describes, or 1 with amg.smoother.chebyshev.scaling l1. The smallest eigenvalue that is damped is this over amg.smoother.chebyshev.eigenvalue_ratio.",
+        "Eigenvalues differ from level to level and from matrix to matrix; a number of the caller's saves the estimate where all are known to be below it.";
+    "amg.smoother.chebyshev.scaling", choice(smooth::chebyshev::SCALINGS), "diagonal", "-", "preconditioner (of CHEBYSHEV: BLOCK_JACOBI, JACOBI_L1)",
+        "chebyshev: what the matrix is scaled by. diagonal: the diagonal, or the diagonal blocks (amg.smoother.diagonal). l1: the same with the absolute values of the rest of the row added to it, as in l1_jacobi. No eigenvalue is then larger than 1, and none is estimated.",
+        "The bound of l1 is loose where couplings have both signs or the matrix is dominated by its diagonal, and the polynomial then damps what is not there.";
     "amg.eigenvalue.method", choice(backend::parameters::Estimate::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";

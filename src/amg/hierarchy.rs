@@ -24,6 +24,7 @@ use crate::error::{Result, Status, fail};
 use crate::matrix::{Import, Matrix, UnknownFunctions};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
+use crate::smooth::chebyshev;
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
 pub use choice::Renewal;
 use compute::Computing;
@@ -215,7 +216,7 @@ impl Builder<'_> {
                 phases.time("scaling", || self.take_unit(setup, levels))?;
             }
             let storing = Storing::new(self, setup, to, &plan);
-            let is_estimated = |i: usize| plan.is_scaled(i) && self.smoother_of(i).uses_eigenvalue;
+            let is_estimated = |i: usize| plan.is_scaled(i) && self.estimates_eigenvalue(i);
             let estimated: Vec<usize> = (0..count - 1).filter(|i| is_estimated(*i)).collect();
             if !estimated.is_empty() {
                 let mut each = estimated.iter().map(|i| &levels[*i]);
@@ -294,7 +295,16 @@ impl Builder<'_> {
 
     /// Whether a level has a smoother with l1 diagonals.
     fn uses_l1_diagonal(&self) -> bool {
-        self.smoothers().iter().any(|(_, smoother)| smoother.uses_l1_diagonal)
+        let is_l1 = |smoother: &SmootherInfo| {
+            smoother.uses_l1_diagonal || smoother.name == "chebyshev" && chebyshev::scales_by_l1(self.config)
+        };
+        self.smoothers().iter().any(|(_, smoother)| is_l1(smoother))
+    }
+
+    /// Whether the smoother of a level needs an estimate of the largest eigenvalue of D^-1 A.
+    fn estimates_eigenvalue(&self, level: usize) -> bool {
+        let smoother = self.smoother_of(level);
+        smoother.uses_eigenvalue && (smoother.name != "chebyshev" || chebyshev::estimates_eigenvalue(self.config))
     }
 
     /// Whether the caller named the function of each unknown, and there are several.

@@ -339,18 +339,18 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         Ok((a, shared, all))
     }
 
-    /// The coloured matrix.
-    pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
-        let (a, inverse, shared) = self.matrix_and_inverse::<N>()?;
+    /// The coloured matrix, with `weight` times the inverse of its diagonal.
+    pub fn colours<N: Number, V: Number>(&self, weight: f64) -> Result<Box<dyn Colours<B, V>>> {
+        let (a, inverse, shared) = self.matrix_and_inverse::<N>(weight)?;
         self.setup.colours(self.to, a, inverse, None, shared)
     }
 
-    /// The matrix for sweeps, the inverse of its diagonal in the smoother's format, and whether the matrix is that of the level.
+    /// The matrix for sweeps, `weight` times the inverse of its diagonal in the smoother's format, and whether the matrix is that of the level.
     #[allow(clippy::type_complexity)]
-    fn matrix_and_inverse<N: Number>(&self) -> Result<(S::Matrix<N>, S::Buffer<N>, bool)> {
+    fn matrix_and_inverse<N: Number>(&self, weight: f64) -> Result<(S::Matrix<N>, S::Buffer<N>, bool)> {
         let (a, shared) = self.swept_matrix::<N>()?;
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
-        Ok((a, self.setup.stored_array(&exact, 1.0, self.level, self.checks)?, shared))
+        Ok((a, self.setup.stored_array(&exact, weight, self.level, self.checks)?, shared))
     }
 }
 

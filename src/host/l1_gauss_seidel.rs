@@ -22,7 +22,7 @@ impl<S: Number> L1GaussSeidel<S> {
     fn new<B: StorageFactory, T: Scalar>(input: &SmootherInput<'_, Host, B, T>) -> Result<Self> {
         let factors = input.factors.map(Vec::as_slice);
         let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.to_rows()?.view(), factors, input.width())?;
-        let inverse = scaling::stored(&inverse, 1.0)?;
+        let inverse = scaling::stored(&inverse, input.parameters.real("amg.smoother.gauss_seidel.weight"))?;
         let matrix = input.stored_matrix::<S>()?.to_rows()?.into_owned();
         let is_rows = matches!(input.a, HostMatrix::Rows(_));
         let matrix_bytes = match (input.stores_matrix && S::PRECISION == T::PRECISION, input.stores_pattern) {

@@ -10,6 +10,19 @@ use crate::backend::{Backend, Operator, Recurrence, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
 
+/// What the matrix is scaled by, as the options spell it.
+pub const SCALINGS: &[&str] = &["diagonal", "l1"];
+
+/// Whether that is the l1 diagonal.
+pub(crate) fn scales_by_l1(parameters: &dyn Parameters) -> bool {
+    parameters.text("amg.smoother.chebyshev.scaling") == "l1"
+}
+
+/// Whether the largest eigenvalue is estimated: it is neither given nor bounded by the scaling.
+pub(crate) fn estimates_eigenvalue(parameters: &dyn Parameters) -> bool {
+    !scales_by_l1(parameters) && parameters.real_or_auto("amg.smoother.chebyshev.largest_eigenvalue").is_none()
+}
+
 /// The polynomial for an interval.
 pub(super) struct Polynomial {
     pub degree: usize,
@@ -18,10 +31,18 @@ pub(super) struct Polynomial {
 }
 
 impl Polynomial {
-    /// For an operator with this largest eigenvalue, estimated from below.
-    pub fn new(largest: f64, parameters: &dyn Parameters) -> Polynomial {
-        // Lanczos approaches it from below; the polynomial must not see anything above its interval.
-        let largest = MARGIN * largest;
+    /// For an operator whose largest eigenvalue is given, or else estimated from below.
+    pub fn new(parameters: &dyn Parameters, estimate: impl FnOnce() -> Result<f64>) -> Result<Polynomial> {
+        let largest = match parameters.real_or_auto("amg.smoother.chebyshev.largest_eigenvalue") {
+            Some(given) => given,
+            // Lanczos approaches it from below; the polynomial must not see anything above its interval.
+            None => MARGIN * estimate()?,
+        };
+        Ok(Polynomial::up_to(largest, parameters))
+    }
+
+    /// For an operator whose eigenvalues are at most `largest`.
+    fn up_to(largest: f64, parameters: &dyn Parameters) -> Polynomial {
         let smallest = largest / parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
         Polynomial {
             degree: parameters.int("amg.smoother.chebyshev.degree"),
@@ -56,8 +77,13 @@ struct Chebyshev<B: Backend, S: Number> {
 
 impl<B: Backend, N: Number> Chebyshev<B, N> {
     fn new<S: Store<B>, T: Scalar>(input: &SmootherInput<'_, S, B, T>) -> Result<Self> {
-        let exact = input.inverse()?;
-        let polynomial = Polynomial::new(input.largest_eigenvalue(&exact)?, input.parameters);
+        let is_l1 = scales_by_l1(input.parameters);
+        let exact = if is_l1 { input.l1_inverse()? } else { input.inverse()? };
+        let polynomial = match input.parameters.real_or_auto("amg.smoother.chebyshev.largest_eigenvalue") {
+            // No eigenvalue is larger, by the row sums.
+            None if is_l1 => Polynomial::up_to(1.0, input.parameters),
+            _ => Polynomial::new(input.parameters, || input.largest_eigenvalue(&exact))?,
+        };
         let (inverse, values) = input.stored(&exact, 1.0)?;
         Ok(Chebyshev { inverse, values, polynomial })
     }
@@ -155,7 +181,8 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     }
 }
 
-/// The component: the interval comes from an estimate of the largest eigenvalue.
+/// The component: the interval comes from an estimate of the largest eigenvalue, unless that is given. D may be the l1 diagonal, as in
+/// [`super::l1_jacobi`], with which no eigenvalue exceeds 1.
 pub struct ChebyshevSetup;
 
 impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for ChebyshevSetup {

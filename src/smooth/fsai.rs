@@ -161,7 +161,8 @@ impl<S: Store<B> + FsaiFactor, B: Backend> SmootherSetup<S, B> for FsaiSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let (stored, largest) = stored::<S, B, T, N, V>(input)?;
+        let (factors, stored) = stored::<S, B, T, N, V>(input)?;
+        let largest = largest_eigenvalue(input, &factors)?;
         let weight = if largest > LARGEST { LARGEST / largest } else { 1.0 };
         Ok(Box::new(Smoothing { stored, weight }))
     }
@@ -172,29 +173,23 @@ impl<S: Store<B> + FsaiFactor, B: Backend> SmootherSetup<S, B> for ChebyshevFsai
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let (stored, largest) = stored::<S, B, T, N, V>(input)?;
-        let polynomial = Polynomial::new(largest.max(f64::MIN_POSITIVE), input.parameters);
+        let (factors, stored) = stored::<S, B, T, N, V>(input)?;
+        let estimate = || Ok(largest_eigenvalue(input, &factors)?.max(f64::MIN_POSITIVE));
+        let polynomial = Polynomial::new(input.parameters, estimate)?;
         Ok(Box::new(Accelerated { stored, polynomial }))
     }
 }
 
-/// The factors of a level in the precision of set-up, and the largest eigenvalue of G A Gᵀ.
-fn factors_and_eigenvalue<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
-    input: &SmootherInput<'_, S, B, T>,
-) -> Result<(Factors<S, T>, f64)> {
-    let factors = factors(input)?;
-    let largest = largest_eigenvalue(input, &factors)?;
-    Ok((factors, largest))
-}
-
-/// The factors of a level, and the largest eigenvalue of G A Gᵀ.
+/// The factors of a level in the precision of set-up, and where sweeps run.
+#[allow(clippy::type_complexity)]
 fn stored<S: Store<B> + FsaiFactor, B: Backend, T: Scalar, N: Number, V: Number>(
     input: &SmootherInput<'_, S, B, T>,
-) -> Result<(Stored<B, V>, f64)> {
-    let (factors, largest) = factors_and_eigenvalue(input)?;
+) -> Result<(Factors<S, T>, Stored<B, V>)> {
+    let factors = factors(input)?;
     let g = input.own_operator::<N, V>(&factors.g)?;
     let transposed = input.own_operator::<N, V>(&factors.transposed)?;
-    Ok((Stored { g, transposed, breakdowns: factors.breakdowns }, largest))
+    let stored = Stored { g, transposed, breakdowns: factors.breakdowns };
+    Ok((factors, stored))
 }
 
 /// The largest eigenvalue of G A Gᵀ, which scaling does not change.

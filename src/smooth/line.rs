@@ -2,11 +2,11 @@
 //! coupled have a colour, and one colour comes after the other: zebra order where two colours are enough. It smooths errors along a line however strong the
 //! couplings along it are.
 
-use super::gauss_seidel::GaussSeidel;
+use super::gauss_seidel::{GaussSeidel, WEIGHT};
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::setup::Store;
 use crate::backend::{Backend, Colours, Smoother};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::scalar::{Number, Scalar};
 
 /// The lines along several axes, one axis after the other.
@@ -53,7 +53,15 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for LineSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
+        let weight = input.parameters.real(WEIGHT);
+        if weight != 1.0 {
+            return fail!(
+                OptionValue,
+                "{WEIGHT} is {weight}, and lines are solved for without a weight (option amg.smoother.type); set it to 1, or use \
+                 \"gauss_seidel\""
+            );
+        }
         let lines = input.lines::<N, V>(&input.parameters.text("amg.smoother.line.axis"))?;
-        Ok(GaussSeidel::boxed(Box::new(Alternating(lines)), input.parameters))
+        Ok(GaussSeidel::boxed(Box::new(Alternating(lines)), weight, input.parameters))
     }
 }

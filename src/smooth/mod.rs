@@ -70,8 +70,10 @@ mod tests {
                 // The others have none.
                 let directions = if smoother.contains("gauss_seidel") { gauss_seidel::DIRECTIONS.len() } else { 1 };
                 for direction in &gauss_seidel::DIRECTIONS[..directions] {
-                    for diagonal in ["point", "block"] {
+                    // Every other one over-relaxed.
+                    for (diagonal, weight) in [("point", "1"), ("block", "1.4")] {
                         let options = [
+                            ("amg.smoother.gauss_seidel.weight", weight),
                             ("amg.smoother.type", *smoother),
                             ("amg.smoother.gauss_seidel.direction", *direction),
                             ("amg.smoother.diagonal", diagonal),
@@ -198,6 +200,58 @@ mod tests {
         let weights = [("amg.smoother.jacobi.weight", "0.5"), ("amg.smoother.l1_jacobi.weight", "0.5")];
         assert_eq!(sweep_once("jacobi", a.clone(), &weights, &[6.0, 12.0]), [1.0, 2.0]);
         assert_eq!(sweep_once("l1_jacobi", a, &weights, &[8.0, 16.0]), [1.0, 2.0]);
+    }
+
+    /// SOR in the order of the rows or of the colours, in both directions where the sweep has both.
+    #[test]
+    fn gauss_seidel_with_a_weight_is_over_or_under_relaxed() {
+        let a = gallery::poisson9(5, 4).unwrap();
+        let b: Vec<f64> = (0..a.rows).map(|i| (i % 5) as f64 - 1.0).collect();
+        let colours: Vec<usize> = Colouring::new(&a.view()).unwrap().rows.iter().map(|i| *i as usize).collect();
+        let numbers: Vec<usize> = (0..a.rows).collect();
+        for weight in [0.7, 1.5] {
+            for (name, direction, order) in [
+                ("gauss_seidel", "forward", &colours),
+                ("gauss_seidel", "symmetric", &colours),
+                ("l1_gauss_seidel", "forward", &numbers),
+            ] {
+                let mut expected = vec![0.0; a.rows];
+                let back = if direction == "symmetric" { order.as_slice() } else { &[] };
+                for i in order.iter().chain(back.iter().rev()) {
+                    let view = a.view();
+                    let residual = b[*i] - view.row(*i).map(|(j, v)| v[0] * expected[j]).sum::<f64>();
+                    expected[*i] += weight * residual / 8.0;
+                }
+                let weight = weight.to_string();
+                let options =
+                    [(gauss_seidel::WEIGHT, weight.as_str()), ("amg.smoother.gauss_seidel.direction", direction)];
+                let found = sweep_once(name, a.clone(), &options, &b);
+                let off = found.iter().zip(&expected).fold(0.0_f64, |most, (f, e)| most.max((f - e).abs()));
+                assert!(off < 1e-14, "{name} {options:?}: {off}");
+            }
+        }
+        for weight in ["0", "2", "-0.5"] {
+            assert!(Config::new().set_str(gauss_seidel::WEIGHT, weight).is_err(), "{weight}");
+        }
+    }
+
+    /// With the bounds of the l1 diagonal, and with those that are given, nothing is estimated.
+    #[test]
+    fn chebyshev_goes_by_the_eigenvalues_that_it_is_given() {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 3.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 3.0)]).unwrap();
+        let b = [6.0, 12.0];
+        let sweep = |options: &[(&str, &str)]| sweep_once("chebyshev", a.clone(), options, &b);
+        let once = ("amg.smoother.chebyshev.degree", "1");
+        // One step is x = D^-1 b over the centre of [λ/8, λ], which is 9/16 λ.
+        let largest = "amg.smoother.chebyshev.largest_eigenvalue";
+        assert_eq!(sweep(&[once, (largest, "16")]), [2.0 / 9.0, 4.0 / 9.0]);
+        let l1 = ("amg.smoother.chebyshev.scaling", "l1");
+        assert_eq!(sweep(&[once, l1]), [1.5 * 16.0 / 9.0, 3.0 * 16.0 / 9.0]);
+        assert_eq!(sweep(&[once, l1, (largest, "16")]), [1.5 / 9.0, 3.0 / 9.0]);
+        assert_eq!(sweep(&[once, (largest, "1"), ("amg.smoother.chebyshev.eigenvalue_ratio", "1")]), [2.0, 4.0]);
+        // The eigenvalues of D^-1 A are 2/3 and 4/3; an estimate is of the larger one.
+        let estimated = sweep(&[once]);
+        assert!((estimated[0] - 2.0 * 16.0 / (9.0 * 1.1 * 4.0 / 3.0)).abs() < 1e-3, "{estimated:?}");
     }
 
     #[test]

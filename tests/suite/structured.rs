@@ -196,6 +196,7 @@ fn a_gpu_solves_on_stencils_with_the_iterations_of_the_host() {
         let matrix = problem(name);
         let options = [
             ("amg.smoother.type", smoother),
+            ("amg.smoother.gauss_seidel.weight", if name.starts_with("rhd") { "1.2" } else { "1" }),
             ("precision", precision),
             ("amg.coarsest.max_rows", "20"),
             ("solver.restart", "60"),
@@ -301,6 +302,11 @@ fn options_that_contradict_each_other_or_the_matrix_are_refused() {
             "5 x 5 x 1 cells is periodic along y",
         ),
         (&on_torus, &[("amg.smoother.type", "line")], "periodic along all axes"),
+        (
+            &on_grid,
+            &[("amg.smoother.type", "line"), ("amg.smoother.gauss_seidel.weight", "0.8")],
+            "lines are solved for without a weight",
+        ),
     ] {
         let mut all = vec![("amg.coarsest.max_rows", "9")];
         all.extend(options);

@@ -164,8 +164,10 @@ static void gauss_seidel(struct shim_options *options, const char *key, int down
         if (forward != backward)
             shim_replaced(options, "RelaxType %d before and %d after the coarse correction by 13 and 14", down, up);
     }
-    if (weight != 1)
+    if (weight < 0.01 || weight > 1.99)
         shim_missing(options, "RelaxWt %g of Gauss-Seidel", weight);
+    else if (weight != 1)
+        shim_option(options, "amg.smoother.gauss_seidel.weight", "%.17g", weight);
 }
 
 static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ranks)

@@ -7,7 +7,7 @@ fn sweeps_by_colours_have_the_bits_of_one_rank() {
     let sweeps = [("amg.smoother.type", "gauss_seidel"), ("amg.coarsest.max_rows", "20")];
     let direction = "amg.smoother.gauss_seidel.direction";
     let cases: &[(&str, &[(&str, &str)])] = &[
-        ("jumps:8", &[sweeps[0], sweeps[1]]),
+        ("jumps:8", &[sweeps[0], sweeps[1], ("amg.smoother.gauss_seidel.weight", "1.2")]),
         ("poisson7:7", &[sweeps[0], sweeps[1], (direction, "symmetric"), ("precision.preset", "single")]),
         ("convection_diffusion:18", &[sweeps[0], sweeps[1], ("solver.type", "gmres"), (direction, "backward")]),
         ("poisson5:40", &[sweeps[0], sweeps[1], ("amg.coarsening.type", "pmis"), ("precision.matrix", "f16")]),

@@ -81,54 +81,71 @@ fn gauss_seidel(reader: &Reader<'_>, node: &Node) -> Result<()> {
         reader.option("amg.smoother.type", "gauss_seidel");
     }
     reader.option("amg.smoother.gauss_seidel.direction", if is_symmetric { "symmetric" } else { "forward" });
-    weight_one(reader, node)
-}
-
-/// Sweeps without a factor: one that is set to another number than 1 is refused.
-fn weight_one(reader: &Reader<'_>, node: &Node) -> Result<()> {
-    match reader.set(&node.scopes, "relaxation_factor") {
-        Some(text) if text.parse() != Ok(1.0) => fail!(
+    // As in AmgX, where no weight is weight 1.
+    let weight = reader.real(node, "relaxation_factor");
+    if weight >= 2.0 {
+        return fail!(
             BadConfiguration,
-            "\"relaxation_factor\" is {text} for {}; the nearest that is supported there is 1",
+            "\"relaxation_factor\" is {weight} for {}; below 2 the sweeps converge",
             node.name
-        ),
-        _ => Ok(()),
+        );
     }
+    reader.option("amg.smoother.gauss_seidel.weight", if weight == 0.0 { 1.0 } else { weight });
+    Ok(())
 }
 
 fn chebyshev(reader: &Reader<'_>, node: &Node) -> Result<()> {
     reader.option("amg.smoother.type", "chebyshev");
     reader.option("amg.smoother.chebyshev.degree", reader.int(node, "chebyshev_polynomial_order"));
-    if node.name == "CHEBYSHEV_POLY" {
-        return scaling(reader, node);
+    let scaling = scaling(reader, node)?;
+    if node.name == "CHEBYSHEV_POLY" || reader.int(node, "chebyshev_lambda_estimate_mode") != 3 {
+        return Ok(());
     }
-    let mode = reader.int(node, "chebyshev_lambda_estimate_mode");
-    if mode == 3 {
+    let [largest, smallest] = ["cheby_max_lambda", "cheby_min_lambda"].map(|key| reader.real(node, key));
+    // AmgX looks at the rows then, too.
+    let Some(weight) = scaling else {
+        let note =
+            "cheby_max_lambda: without a preconditioner of CHEBYSHEV the largest eigenvalue is estimated, as in mode 1";
+        reader.note(note.to_string());
+        return Ok(());
+    };
+    let ratio = largest / smallest;
+    if smallest <= 0.0 || !(1.0..=1000.0).contains(&ratio) {
         return fail!(
             BadConfiguration,
-            "\"chebyshev_lambda_estimate_mode\" is 3, eigenvalues of the caller; the nearest that are supported are 0 to 2, which estimate them"
+            "\"cheby_max_lambda\" is {largest} and \"cheby_min_lambda\" {smallest}; the first must be 1 to 1000 times the second"
         );
     }
-    scaling(reader, node)
+    // Those of AmgX are eigenvalues of the preconditioned matrix, with the weight of the preconditioner.
+    reader.option("amg.smoother.chebyshev.largest_eigenvalue", largest / weight);
+    reader.option("amg.smoother.chebyshev.eigenvalue_ratio", ratio);
+    Ok(())
 }
 
-/// What the polynomial is scaled by: the diagonal here.
-fn scaling(reader: &Reader<'_>, node: &Node) -> Result<()> {
+/// What the polynomial is scaled by. Returns the weight of the scaling; none where AmgX would not scale.
+fn scaling(reader: &Reader<'_>, node: &Node) -> Result<Option<f64>> {
     if !reader.is_set(node, "preconditioner") || !node.has_own_scope {
-        return Ok(());
+        return Ok(None);
     }
     let inner = reader.node(node, "preconditioner");
     let _ = reader.own_iterations(&inner);
+    let weight = match reader.real(&inner, "relaxation_factor") {
+        0.0 => 1.0,
+        weight => weight,
+    };
     match inner.name.as_str() {
-        "BLOCK_JACOBI" => Ok(()),
-        "NOSOLVER" | "JACOBI_L1" => {
-            let note = format!("{} is scaled by the diagonal of the matrix, not by {}", node.name, inner.name);
-            reader.note(note);
-            Ok(())
+        "BLOCK_JACOBI" => Ok(Some(weight)),
+        "JACOBI_L1" => {
+            reader.option("amg.smoother.chebyshev.scaling", "l1");
+            Ok(Some(weight))
+        }
+        "NOSOLVER" => {
+            reader.note(format!("{} is scaled by the diagonal of the matrix, not by NOSOLVER", node.name));
+            Ok(None)
         }
         other => fail!(
             BadConfiguration,
-            "{other} as the preconditioner of {} is not supported; the nearest is BLOCK_JACOBI",
+            "{other} as the preconditioner of {} is not supported; the nearest are BLOCK_JACOBI, JACOBI_L1",
             node.name
         ),
     }
