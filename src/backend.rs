@@ -124,6 +124,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn max_norm<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    /// The inner products of y with each of xs and with itself, as [`Backend::dot`] accumulates them.
+    fn dots<T: Number>(&self, xs: &[Self::Buffer<T>], y: &Self::Slice<T>, products: &mut [f64]) {
+        one_dot_after_the_other(self, xs, y, products);
+    }
+    /// A vector of `n` elements of the finest level here, with random numbers between -1 and 1: they are hashes of the number of the element on all
+    /// ranks, and of the seed.
+    fn random<T: Scalar>(&self, n: usize, seed: u64) -> Result<Self::Buffer<T>>;
     /// y = x + D (b - A x) for a diagonal D in any storage format, without blocks or with blocks for which the operator
     /// [has an epilogue](Operator::has_epilogue).
     fn sweep<V: Number, S: Number>(
@@ -177,6 +184,18 @@ pub trait Backend: Clone + Send + Sync + 'static {
         z: &Self::Slice<Y>,
         y: &mut Self::Slice<Y>,
     ) -> Result<()>;
+    /// x += α e for the α by which the norm of the error or residual after it is least, given the residual r before it and w = A e. α is 1 where no α
+    /// is the best: w is zero, or the matrix is not positive definite along e.
+    fn add_scaled_error<T: Number>(
+        &self,
+        norm: ErrorNorm,
+        r: &Self::Slice<T>,
+        (e, w): (&Self::Slice<T>, &Self::Slice<T>),
+        x: &mut Self::Slice<T>,
+    ) -> Result<()> {
+        add_error_scaled_by_dots(self, norm, r, (e, w), x);
+        Ok(())
+    }
     /// The scalars of conjugate gradients, and their workspace.
     fn cg_step(&self) -> Result<Self::CgStep>;
     /// Storage for a Krylov basis of `m` vectors of `n` elements. A `flexible` method also stores M v for each basis
@@ -187,6 +206,42 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
+    }
+}
+
+/// What a factor of a correction minimises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorNorm {
+    /// The energy norm of the error: α = r·e / e·w.
+    Energy,
+    /// The Euclidean norm of the residual: α = r·w / w·w.
+    Residual,
+}
+
+/// [`Backend::add_scaled_error`] with inner products that the host reads.
+pub(crate) fn add_error_scaled_by_dots<B: Backend, T: Number>(
+    backend: &B,
+    norm: ErrorNorm,
+    r: &B::Slice<T>,
+    (e, w): (&B::Slice<T>, &B::Slice<T>),
+    x: &mut B::Slice<T>,
+) {
+    let y = if norm == ErrorNorm::Energy { e } else { w };
+    let (dividend, divisor) = (backend.dot(r, y), backend.dot(w, y));
+    // As in `kernels/error_scaling.cu`.
+    let alpha = if divisor > 0.0 { dividend / divisor } else { 1.0 };
+    backend.axpby(T::Wide::from_f64(alpha), e, T::Wide::ONE, x);
+}
+
+/// [`Backend::dots`] by [`Backend::dot`].
+pub(crate) fn one_dot_after_the_other<B: Backend, T: Number>(
+    backend: &B,
+    xs: &[B::Buffer<T>],
+    y: &B::Slice<T>,
+    products: &mut [f64],
+) {
+    for (product, x) in products.iter_mut().zip(xs.iter().map(|x| &**x).chain([y])) {
+        *product = backend.dot(x, y);
     }
 }
 

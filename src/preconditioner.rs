@@ -13,6 +13,7 @@ mod one_level;
 pub(crate) mod over_ranks;
 mod transposed;
 
+use crate::amg::error_scaling;
 use crate::amg::hierarchy::{Builder, Renewal, SetupData, check_square};
 #[cfg(feature = "unit-tests")]
 use crate::amg::plan::Plan;
@@ -393,12 +394,13 @@ impl Inverse {
 
     /// Whether a cycle is the same linear operator in every application, but for the rounding of the solver's precision.
     pub(crate) fn is_constant(&self) -> bool {
-        !self.built.plan.is_narrow() && !self.has_k_cycle()
+        !self.built.plan.is_narrow() && !self.is_nonlinear()
     }
 
-    /// Whether Krylov steps are part of the cycle.
-    pub(crate) fn has_k_cycle(&self) -> bool {
-        self.method == Method::Amg && self.config.text("amg.cycle.type") == "k"
+    /// Whether a cycle depends on what it is applied to: Krylov steps are part of it, or its corrections are scaled.
+    pub(crate) fn is_nonlinear(&self) -> bool {
+        let is_scaled = || error_scaling::is_asked(&self.config);
+        self.method == Method::Amg && (self.config.text("amg.cycle.type") == "k" || is_scaled())
     }
 
     /// What set-up did.

@@ -1,6 +1,7 @@
 //! The multigrid cycle, written once for all backends. Levels may differ in the precision of their vectors: the type
 //! changes inside restriction and interpolation, and nowhere else.
 
+use super::error_scaling::ErrorScaling;
 use super::grid_transfer::GridTransfer;
 use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
@@ -79,6 +80,8 @@ pub(crate) struct Level<B: Backend, V: Number> {
     /// The residual, and what the smoother needs; at least one.
     pub scratch: Vec<B::Buffer<V>>,
     pub below: Below<B, V>,
+    /// None where the coarse correction is taken as it is.
+    pub error_scaling: Option<ErrorScaling<B, V>>,
     pub nonzeros: usize,
 }
 
@@ -105,6 +108,12 @@ impl<B: Backend, V: Number> Level<B, V> {
             self.backend.fill(V::ZERO, x);
         }
         self.sweeps(self.pre_sweeps, b, x, guess, false)?;
+        if let Some(mut scaling) = self.error_scaling.take() {
+            let corrected = self.correct_scaled(&mut scaling, shape, b, x);
+            self.error_scaling = Some(scaling);
+            corrected?;
+            return self.sweeps(self.post_sweeps, b, x, Guess::InX, true);
+        }
         // An odd number of sweeps out of place ends in x when the initial guess is elsewhere.
         let in_scratch = self.post_sweeps % 2 == 1 && self.smoother().prefers_out_of_place(&*self.a);
         if let Below::Coarser(coarser) = &mut self.below {
@@ -112,6 +121,28 @@ impl<B: Backend, V: Number> Level<B, V> {
             coarser.correct(shape, &mut self.scratch[0], x, in_scratch)?;
         }
         self.sweeps(self.post_sweeps, b, x, if in_scratch { Guess::InScratch } else { Guess::InX }, true)
+    }
+
+    /// x += α e for the coarse correction e of the residual of x, smoothed or not, and the best α.
+    fn correct_scaled(
+        &mut self,
+        scaling: &mut ErrorScaling<B, V>,
+        shape: Shape,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+    ) -> Result<()> {
+        let ErrorScaling { norm, sweeps, r, e } = scaling;
+        self.a.residual(b, x, r)?;
+        if let Below::Coarser(coarser) = &mut self.below {
+            // Restriction may scale what it is given.
+            self.backend.copy(r, &mut self.scratch[0]);
+            self.backend.fill(V::ZERO, e);
+            coarser.correct(shape, &mut self.scratch[0], e, false)?;
+        }
+        self.sweeps(*sweeps, r, e, Guess::InX, true)?;
+        let w = &mut self.scratch[0];
+        self.a.apply(V::Wide::ONE, e, V::Wide::ZERO, w)?;
+        self.backend.add_scaled_error(*norm, r, (e, w), x)
     }
 
     fn smoother(&self) -> &dyn Smoother<B, V> {
@@ -153,7 +184,8 @@ impl<B: Backend, V: Number> Level<B, V> {
 
     /// Appends this level and all below.
     pub fn describe(&self, out: &mut Vec<LevelReport>) {
-        let vectors = self.scratch.len() * self.a.rows() * V::PRECISION.bytes();
+        let count = self.scratch.len() + if self.error_scaling.is_some() { 2 } else { 0 };
+        let vectors = count * self.a.rows() * V::PRECISION.bytes();
         // Levels for multivectors share the smoother.
         let smoothers = self.smoother.as_ref().filter(|_| self.a.vectors() == 1).map_or(0, |smoother| smoother.bytes());
         let (own, smoother, transfer) = match &self.below {
@@ -197,7 +229,9 @@ impl<B: Backend, V: Number> Level<B, V> {
     /// vectors of their own. None where a part of them cannot be applied to several vectors at once.
     pub fn for_multivectors(&self, k: usize) -> Result<Option<Level<B, V>>> {
         let takes = self.smoother.as_ref().is_none_or(|smoother| smoother.takes_multivectors());
-        let Some(a) = Arc::clone(&self.a).for_multivectors(k).filter(|_| takes && self.shape != Shape::K) else {
+        // Inner steps have scalars of their own for each vector.
+        let takes = takes && !self.is_nonlinear();
+        let Some(a) = Arc::clone(&self.a).for_multivectors(k).filter(|_| takes) else {
             return Ok(None);
         };
         let below = match &self.below {
@@ -219,6 +253,7 @@ impl<B: Backend, V: Number> Level<B, V> {
             post_sweeps: self.post_sweeps,
             scratch: self.scratch.iter().map(|_| self.backend.zeros(n)).collect::<Result<_>>()?,
             below,
+            error_scaling: None,
             nonzeros: self.nonzeros,
         }))
     }
@@ -233,11 +268,17 @@ impl<B: Backend, V: Number> Level<B, V> {
         below.unwrap_or(level)
     }
 
+    /// Whether a cycle depends on what it is applied to, by inner steps or by the scaling of its corrections.
+    pub fn is_nonlinear(&self) -> bool {
+        self.shape == Shape::K || self.error_scaling.is_some()
+    }
+
     /// Whether every level computes in precision `T` and the cycle is its own transpose. F visits in an order that is
-    /// not, K depends on what it is applied to.
+    /// not.
     pub fn is_symmetric_in(&self, precision: Precision) -> bool {
         let symmetric = self.pre_sweeps == self.post_sweeps
             && matches!(self.shape, Shape::V | Shape::W)
+            && self.error_scaling.is_none()
             && V::PRECISION == precision;
         match &self.below {
             Below::Coarser(coarser) => symmetric && coarser.is_symmetric_in(precision),
@@ -416,6 +457,7 @@ mod tests {
             pre_sweeps: 1,
             post_sweeps: 1,
             below: Below::Sweeps(1),
+            error_scaling: None,
             nonzeros: 4,
         };
         let mut coarse = Coarse::<Host, f64, f64> {

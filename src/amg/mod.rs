@@ -2,6 +2,7 @@
 //! and stores them on a solve backend, where [`cycle`] runs them.
 
 pub mod cycle;
+pub mod error_scaling;
 pub(crate) mod finest;
 mod grid_transfer;
 pub(crate) mod hierarchy;

@@ -1,6 +1,6 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_collect};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Precision, Scalar};
@@ -37,6 +37,11 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
 /// Scores that ascend along a path are matched from its end, one pair in a round. After so many rounds the hash alone
 /// decides.
 pub const SCORED_ROUNDS: usize = 15;
+
+/// `n` random numbers between -1 and 1: hashes of an index that begins with `first`, and of a seed.
+pub fn random_numbers<T: Scalar>(first: usize, n: usize, seed: u64) -> Result<Vec<T>> {
+    try_collect((first..first + n).map(|i| T::from_f64(hash(i, seed) as i64 as f64 / i64::MAX as f64)))
+}
 
 /// Seed of the random vectors that tell whether a matrix is symmetric.
 pub const SYMMETRY_SEED: u32 = 0x9e37_79b9;

@@ -7,7 +7,10 @@ use super::cg_step::DeviceCgStep;
 use super::product::{Epilogue, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::{Buffer, Gpu, Slice, multivector};
-use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
+use crate::backend::common::random_numbers;
+use crate::backend::{
+    AnyMut, AnyRef, Backend, ErrorNorm, Operator, Recurrence, add_error_scaled_by_dots, one_dot_after_the_other,
+};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar, not_paired};
@@ -21,6 +24,9 @@ pub(super) const MAX_PARTS: usize = 1 << 16;
 
 /// Partial sums that a block of the second pass adds, as in `kernels/vector.cu`.
 const PARTS: usize = 4096;
+
+/// Most inner products that are computed together. Their partial sums and they themselves fit into the scratch for reductions.
+const MAX_PRODUCTS: usize = MAX_PARTS / (WAVE + 1);
 
 /// Elements of the scratch for reductions: partial sums, sums of these, and the result.
 pub(super) const SCRATCH: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
@@ -44,6 +50,8 @@ pub(super) struct Kernels {
     chebyshev_update: [Kernel; 4],
     dot: [Kernel; 4],
     dot_finish: Kernel,
+    error_dots: [Kernel; 4],
+    add_scaled_error: [Kernel; 4],
     /// Those of multivectors.
     pub(super) multivector: multivector::Kernels,
 }
@@ -84,6 +92,8 @@ impl Kernels {
             chebyshev_update: each("chebyshev_update")?,
             dot: each("dot")?,
             dot_finish: find("dot_finish")?,
+            error_dots: each("error_dots")?,
+            add_scaled_error: each("add_scaled_error")?,
             multivector: multivector::Kernels::new(&find)?,
         })
     }
@@ -143,6 +153,33 @@ impl Gpu {
     /// The inner product. Synchronises.
     fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         self.reduce(x.len(), self.inner.vectors.dot_finish, |_, parts| self.dot_parts(x, y, parts))
+    }
+
+    /// The inner products of y with each of xs and with itself. Synchronises.
+    fn inner_products<T: Number>(&self, xs: &[Buffer<T>], y: &Slice<T>, products: &mut [f64]) -> Result<()> {
+        self.failed()?;
+        let (n, total) = (y.len(), xs.len() + 1);
+        assert!(total == products.len() && total <= MAX_PRODUCTS);
+        products.fill(0.0);
+        if n == 0 {
+            return Ok(());
+        }
+        // As in `reduce`.
+        let _runtime = self.runtime();
+        let count = part_count(n);
+        let results = total * count;
+        for (k, x) in xs.iter().map(|x| &**x).chain([y]).enumerate() {
+            let parts = self.reduction(k * count, count);
+            self.dot_parts(x, y, &parts)?;
+            self.add_parts(&parts, &self.reduction(results + k, 1))?;
+        }
+        let mut bytes = [0; MAX_PRODUCTS * size_of::<f64>()];
+        let bytes = &mut bytes[..total * size_of::<f64>()];
+        self.read_reduction(&self.reduction(results, total), bytes)?;
+        for (product, bytes) in products.iter_mut().zip(bytes.chunks_exact(size_of::<f64>())) {
+            *product = bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes);
+        }
+        Ok(())
     }
 
     /// The partial sums of an inner product, as many as `parts` has elements.
@@ -409,6 +446,21 @@ impl Backend for Gpu {
         }
     }
 
+    /// One synchronisation for all of them; over ranks one for each.
+    fn dots<T: Number>(&self, xs: &[Buffer<T>], y: &Slice<T>, products: &mut [f64]) {
+        if self.is_distributed() {
+            one_dot_after_the_other(self, xs, y, products);
+        } else if let Err(error) = self.inner_products(xs, y, products) {
+            products.fill(f64::NAN);
+            self.keep(Err(error));
+        }
+    }
+
+    fn random<T: Scalar>(&self, n: usize, seed: u64) -> Result<Buffer<T>> {
+        let first = self.distribution().map_or(0, |over| over.own(over.rows()).start);
+        self.upload(&random_numbers(first, n, seed)?)
+    }
+
     fn sweep<V: Number, S: Number>(
         &self,
         a: &dyn Operator<Gpu, V>,
@@ -478,6 +530,31 @@ impl Backend for Gpu {
     ) -> Result<()> {
         assert_eq!(z.len(), y.len());
         a.apply_with_epilogue(x, Epilogue::add(alpha.to_f64(), z, y)).map(|_| ())
+    }
+
+    /// The factor stays in device memory; over ranks the host reads the inner products.
+    fn add_scaled_error<T: Number>(
+        &self,
+        norm: ErrorNorm,
+        r: &Slice<T>,
+        (e, w): (&Slice<T>, &Slice<T>),
+        x: &mut Slice<T>,
+    ) -> Result<()> {
+        let n = x.len();
+        assert!(r.len() == n && e.len() == n && w.len() == n);
+        if self.is_distributed() {
+            add_error_scaled_by_dots(self, norm, r, (e, w), x);
+            return Ok(());
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        let y = if norm == ErrorNorm::Energy { e } else { w };
+        let (count, of_dots) = (part_count(n), of::<T>(&self.inner.vectors.error_dots));
+        let parts = self.parts(2 * count);
+        self.launch_blocks(of_dots, count, &[&(n as i64), &r.view(), &w.view(), &y.view(), &parts])?;
+        let add = of::<T>(&self.inner.vectors.add_scaled_error);
+        self.launch_blocks(add, count, &[&(n as i64), &(count as i64), &parts, &e.view(), &x.view()])
     }
 
     fn cg_step(&self) -> Result<DeviceCgStep> {

@@ -7,6 +7,7 @@ use super::multivector::{WithProducts, has_kernels};
 use super::multivector_step::{self, Diagonal};
 use super::simd::MAX_BLOCK;
 use super::{Host, block_rows};
+use crate::backend::common::random_numbers;
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::comm::ReproducibleSum;
 use crate::error::{Result, try_vec};
@@ -279,6 +280,10 @@ impl Backend for Host {
             return over.sum(&self.reproducible_dot(x, y));
         }
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
+    }
+
+    fn random<T: Scalar>(&self, n: usize, seed: u64) -> Result<Vec<T>> {
+        random_numbers(self.over.as_ref().map_or(0, |over| over.own(over.rows()).start), n, seed)
     }
 
     fn cg_step(&self) -> Result<HostCgStep> {

@@ -5,6 +5,7 @@ mod cg;
 mod fcg;
 mod fgmres;
 mod gmres;
+mod idr;
 mod multivector_cg;
 mod richardson;
 mod run;
@@ -78,5 +79,6 @@ methods! {
     "gmres": gmres::Gmres, config.int("solver.restart");
     "fgmres": fgmres::Fgmres, config.int("solver.restart");
     "bicgstab": bicgstab::BiCgStab;
+    "idr": idr::Idr, config.int("solver.idr.s");
     "richardson": richardson::Richardson;
 }

@@ -264,9 +264,10 @@ impl Solver {
         match self.effective.choice("solver.type").as_deref() {
             None if is_symmetric => "cg".to_string(),
             None => "fcg".to_string(),
-            Some("gmres") if !is_constant && (is_open || inverse.is_some_and(Inverse::has_k_cycle)) => {
+            Some("gmres") if !is_constant && (is_open || inverse.is_some_and(Inverse::is_nonlinear)) => {
                 "fgmres".to_string()
             }
+            Some("cg") if inverse.is_some_and(Inverse::is_nonlinear) => "fcg".to_string(),
             Some(name) => name.to_string(),
         }
     }

@@ -118,7 +118,7 @@ fn many_right_hand_sides(count: usize, together: &std::ffi::CStr) -> (usize, usi
 }
 
 pub fn apply_and_solve_allocate_nothing_after_set_up() {
-    for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"richardson"] {
+    for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"idr", c"richardson"] {
         let options = [(c"solver.type", method)];
         run(c"host:1", &options, 10, 0);
         run(c"host:1", &options, 30, 0);
@@ -132,6 +132,7 @@ pub fn apply_and_solve_allocate_nothing_after_set_up() {
     for cycle in [c"w", c"f", c"k"] {
         run(c"host:1", &[(c"amg.cycle.type", cycle)], 20, 0);
     }
+    run(c"host:1", &[(c"amg.cycle.error_scaling", c"energy"), (c"amg.cycle.error_scaling_sweeps", c"1")], 20, 0);
     for smoother in [c"chebyshev", c"dilu", c"fsai", c"gauss_seidel", c"jacobi", c"l1_gauss_seidel", c"l1_jacobi"] {
         run(c"host:1", &[(c"amg.smoother.type", smoother)], 20, 0);
     }

@@ -67,7 +67,7 @@ struct World {
 }
 
 const KEYS: &[(&str, &[&str])] = &[
-    ("solver.type", &["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "direct", "sor"]),
+    ("solver.type", &["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson", "direct", "sor"]),
     ("solver.null_space", &["none", "constant", "near_null_space"]),
     ("solver.preconditioner", &["amg", "fsai", "jacobi", "none"]),
     ("solver.max_iterations", &["0", "3", "200", "-1"]),

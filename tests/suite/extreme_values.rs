@@ -77,7 +77,7 @@ fn check(device: &str, problem: &str, options: &[(&str, &str)]) {
 
 #[test]
 fn every_method_solves_systems_in_any_units() {
-    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "direct"] {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson", "direct"] {
         check("host:2", "poisson5:28", &[("solver.type", method)]);
     }
     check("host:2", "poisson5:28", &[("solver.norm", "preconditioned")]);

@@ -124,6 +124,8 @@ fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
         [("solver.type", "fgmres"), ("amg.cycle.type", "w")],
         [("solver.type", "bicgstab"), ("amg.cycle.type", "f")],
         [("solver.type", "fcg"), ("amg.cycle.type", "k")],
+        [("amg.cycle.error_scaling", "energy"), ("amg.coarsening.type", "mis2")],
+        [("amg.cycle.error_scaling", "residual"), ("amg.cycle.error_scaling_sweeps", "1")],
         [("solver.type", "richardson"), ("solver.norm", "preconditioned")],
         [("solver.preconditioner", "none"), ("amg.cycle.type", "v")],
     ];
@@ -148,6 +150,8 @@ fn methods_for_nonsymmetric_matrices_take_the_iterations_of_the_host_and_give_th
         ("fgmres", [("solver.restart", "1"), ("solver.tolerance", "1e-4")]),
         ("bicgstab", [("solver.tolerance", "1e-10"), ("amg.cycle.type", "v")]),
         ("bicgstab", [("solver.tolerance", "1e-4"), ("precision.vector", "f32")]),
+        ("idr", [("solver.tolerance", "1e-10"), ("amg.cycle.type", "v")]),
+        ("idr", [("solver.idr.s", "1"), ("precision.vector", "f32")]),
     ];
     for (case, (method, options)) in cases.into_iter().enumerate() {
         let options = [("solver.type", method), options[0], options[1]];
@@ -201,9 +205,11 @@ fn solves_allocate_device_memory_for_vectors_of_the_host_alone() {
         DEFAULTS,
         MIXED,
         &[("solver.type", "fcg"), ("amg.cycle.type", "k")],
+        &[("amg.cycle.error_scaling", "energy"), ("precision.vector", "f32,f16")],
         &[("solver.type", "gmres"), ("amg.smoother.type", "gauss_seidel")],
         &[("solver.type", "fgmres"), ("amg.coarsening.type", "mis2")],
         &[("solver.type", "bicgstab")],
+        &[("solver.type", "idr")],
         &[("solver.type", "richardson")],
         &[("solver.norm", "preconditioned")],
         &[("amg.reorder", "on")],

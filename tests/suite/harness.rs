@@ -49,6 +49,7 @@ const KRYLOV: &[(&str, f64, i32)] = &[
     ("gmres", 1.0, 1),
     ("fgmres", 1.0, 1),
     ("bicgstab", 0.8, 1),
+    ("idr", 1.4, 1),
     ("richardson", 0.5, 2),
 ];
 

@@ -65,6 +65,10 @@ fn nonsymmetric_matrices_get_gmres() {
     assert_eq!(name(&[("solver.type", "gmres"), ("precision", "single")]), "gmres f64");
     assert_eq!(name(&[("solver.type", "gmres"), ("amg.cycle.type", "k")]), "fgmres f64");
     assert_eq!(name(&[("solver.type", "cg")]), "cg f64");
+    let scaled = ("amg.cycle.error_scaling", "residual");
+    assert_eq!(name(&[scaled]), "fgmres f64");
+    assert_eq!(name(&[("solver.type", "gmres"), scaled]), "fgmres f64");
+    assert_eq!(name(&[("solver.type", "cg"), scaled]), "fcg f64");
 }
 
 #[test]
@@ -408,7 +412,7 @@ fn hints_name_nothing_that_is_refused_or_was_tried() {
         ("difficult", none, &[("preset", "difficult")]),
     ];
     let (mut seen, mut named) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
-    for method in ["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+    for method in ["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"] {
         for (what, callbacks, own) in setups {
             for (end, wanted) in ENDS {
                 let options: Vec<_> = own.iter().chain(*end).chain(&[("solver.type", method)]).copied().collect();
@@ -440,7 +444,10 @@ fn hints_name_nothing_that_is_refused_or_was_tried() {
                 assert!(!said.contains("max_iterations") || status == Status::NotConverged, "{what}");
                 for preset in ["difficult", "convection"].into_iter().filter(|preset| said.contains(preset)) {
                     assert!(preset == "difficult" || !["cg", "fcg", "auto"].contains(&method), "{what}");
-                    assert!(preset == "convection" || !["gmres", "fgmres", "bicgstab"].contains(&method), "{what}");
+                    assert!(
+                        preset == "convection" || !["gmres", "fgmres", "bicgstab", "idr"].contains(&method),
+                        "{what}"
+                    );
                     let has_other = options.contains(&("amg.smoother.type", "jacobi"));
                     assert!(has_other || !own.contains(&("preset", preset)), "{what}");
                     assert!(!options.contains(&("solver.preconditioner", "none")), "{what}");
@@ -459,7 +466,7 @@ fn hints_name_nothing_that_is_refused_or_was_tried() {
             }
         }
     }
-    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"] {
         assert!(seen.contains(&("TERRACE_NOT_CONVERGED", method)), "{method}: {seen:?}");
         assert!(method == "richardson" || seen.contains(&("TERRACE_STAGNATED", method)), "{method}: {seen:?}");
     }

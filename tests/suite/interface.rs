@@ -20,7 +20,7 @@ fn a_monitor_sees_every_iteration_and_may_end_the_solve() {
     let matrix = problem("poisson5:20");
     let n = matrix.rows();
     for device in all_devices() {
-        for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"] {
             let mut config = Config::new();
             config.set_str("solver.type", method).unwrap();
             let mut solver = Solver::new(&Context::new(device).unwrap(), &config);

@@ -32,7 +32,7 @@ fn singular_systems_are_solved() {
         let consistent: Vec<f64> = uneven.iter().map(|v| v - mean(&uneven)).collect();
         let transfers = [("pmis", "extended_i"), ("mis2", "smoothed"), ("mis2", "tentative")];
         for (c, (coarsening, interpolation)) in transfers.into_iter().enumerate() {
-            let methods = ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"];
+            let methods = ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"];
             for (m, method) in methods.into_iter().enumerate() {
                 // The large problems take turns.
                 if p < 2 && (p + c + m) % 2 == 1 {

@@ -129,10 +129,19 @@ fn solutions_and_histories_have_the_same_bits_for_any_number_of_ranks() {
         ("poisson5:60", &[("solver.preconditioner", "none")]),
         ("poisson5:60", &[("solver.preconditioner", "jacobi"), ("solver.type", "fcg")]),
         ("convection_diffusion:40", &[("solver.type", "bicgstab"), ("solver.preconditioner", "jacobi")]),
+        ("convection_diffusion:40", &[("solver.type", "idr"), ("solver.preconditioner", "jacobi")]),
         ("convection_diffusion:40", &[("solver.type", "gmres"), ("amg.smoother.type", "l1_jacobi")]),
         ("poisson7:14", &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "chebyshev")]),
         ("poisson7:14", &[("amg.coarsening.type", "pmis"), ("precision.preset", "single")]),
         ("poisson5:70", &[("amg.cycle.type", "k"), ("amg.coarsening.type", "mis2"), ("amg.smoother.type", "jacobi")]),
+        (
+            "poisson5:50",
+            &[
+                ("amg.cycle.error_scaling", "energy"),
+                ("amg.coarsening.type", "pairwise"),
+                ("amg.interpolation.type", "tentative"),
+            ],
+        ),
         ("poisson7:12", &[("precision.matrix", "f16"), ("precision.vector", "f32"), ("solver.type", "fcg")]),
         ("poisson5:40", &[("solver.preconditioner", "fsai")]),
     ];

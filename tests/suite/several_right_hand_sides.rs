@@ -119,6 +119,7 @@ fn what_has_no_form_for_several_is_solved_one_by_one() {
         for (name, options) in [
             ("poisson7:8", &[("amg.smoother.type", "gauss_seidel")][..]),
             ("poisson7:8", &[("amg.cycle.type", "k"), ("amg.coarsest.max_rows", "20")]),
+            ("poisson7:8", &[("amg.cycle.error_scaling", "energy"), ("amg.coarsest.max_rows", "20")]),
             ("poisson7:8", &[("solver.type", "gmres")]),
             ("poisson7:8", &[("solver.type", "richardson")]),
             ("poisson7:8", &[("solver.norm", "preconditioned")]),

@@ -168,8 +168,15 @@ fn a_nonsymmetric_matrix_is_solved_by_every_method_for_such() {
         }
     }
     let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
-    let methods =
-        [("gmres", "30"), ("gmres", "5"), ("fgmres", "30"), ("fgmres", "5"), ("bicgstab", "1"), ("richardson", "1")];
+    let methods = [
+        ("gmres", "30"),
+        ("gmres", "5"),
+        ("fgmres", "30"),
+        ("fgmres", "5"),
+        ("bicgstab", "1"),
+        ("idr", "1"),
+        ("richardson", "1"),
+    ];
     for (method, restart) in methods {
         let mut solver = solver(&matrix, &[("solver.type", method), ("solver.restart", restart)]);
         let b = vec![1.0; a.rows];
@@ -226,6 +233,40 @@ fn bicgstab_starts_anew_from_a_shadow_that_became_useless_and_says_when_nothing_
     let (status, x) = solve(&a, &[1.0, 0.0, 0.0]).unwrap();
     assert_eq!(status, Status::Success);
     assert!(x.iter().zip([0.5, -0.5, 0.5]).all(|(x, exact)| f64::abs(x - exact) < 1e-7), "{x:?}");
+}
+
+#[test]
+fn idr_ends_after_as_many_products_as_its_spaces_take_and_says_when_nothing_helps() {
+    let solve = |t: &[(usize, usize, f64)], b: &[f64], s: &str| {
+        let n = b.len();
+        let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, t).unwrap()).unwrap());
+        let options = [("solver.preconditioner", "none"), ("solver.type", "idr"), ("solver.idr.s", s)];
+        let mut solver = solver(&matrix, &options);
+        let mut x = vec![0.0; n];
+        solver.solve(b, &mut x, Guess::Zero).map(|status| (status, solver.report().solves[0].iterations, x))
+    };
+    // In exact arithmetic n (s + 1) / s products, for any matrix; more shadow vectors than unknowns are as many as these.
+    let n = 12;
+    let t: Vec<_> =
+        (0..n * n).map(|e| (e / n, e % n, if e / n == e % n { 6.0 } else { ((e * 7) % 5) as f64 - 2.0 })).collect();
+    let b: Vec<f64> = (0..n).map(|i| 1.0 + (i % 4) as f64).collect();
+    for (s, most) in [("1", 24), ("3", 16), ("6", 14), ("12", 13), ("32", 13)] {
+        let (status, iterations, x) = solve(&t, &b, s).unwrap();
+        assert_eq!(status, Status::Success, "{s}");
+        assert!(iterations <= most, "{s}: {iterations}");
+        let a = Csr::from_triplets(n, n, &t).unwrap();
+        assert!(relative_residual(&a, &b, &x) <= 1.0001e-8, "{s}");
+    }
+    // r·Ar = 0 for every r.
+    let skew = [(0, 0, 0.0), (0, 1, 1.0), (1, 0, -1.0), (1, 1, 0.0)];
+    let error = solve(&skew, &[1.0, 1.0], "1").unwrap_err();
+    assert_eq!(error.status, Status::Breakdown);
+    assert!(error.message.contains("iteration 2") && error.message.contains("gmres"), "{error}");
+    assert_eq!(solve(&skew, &[1.0, 1.0], "2").unwrap().0, Status::Success);
+    // A r = 0.
+    let error = solve(&[(0, 0, 0.0), (0, 1, 1.0), (1, 1, 0.0)], &[1.0, 0.0], "4").unwrap_err();
+    assert_eq!(error.status, Status::Breakdown);
+    assert!(error.message.contains("iteration 1") && error.message.contains("no direction"), "{error}");
 }
 
 #[test]
@@ -325,7 +366,7 @@ fn a_residual_that_no_longer_falls_ends_the_solve_with_its_own_status() {
     let b: Vec<f64> = (0..n).map(|i| 0.1 + (i % 5) as f64).collect();
     let mut x = vec![0.0; n];
     // A tolerance that rounding does not allow: the recurrences of cg and bicgstab would go on falling to underflow.
-    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"] {
         let mut solver = solver(&matrix, &[("solver.tolerance", "0"), ("solver.type", method)]);
         assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Stagnated, "{method}");
         let report = solver.report();
@@ -381,7 +422,7 @@ fn the_preconditioned_norm_is_that_of_the_preconditioned_residual() {
         let history = history("richardson", norm, 0.5);
         assert!(history.windows(2).all(|pair| (pair[1] / pair[0] - 0.5).abs() < 1e-6), "{history:?}");
     }
-    for method in ["gmres", "fgmres", "bicgstab"] {
+    for method in ["gmres", "fgmres", "bicgstab", "idr"] {
         let options = config(&[("solver.type", method), ("solver.norm", "preconditioned")]);
         let error = Solver::new(&context(), &options).setup(Some(&matrix)).unwrap_err();
         assert_eq!(error.status, Status::OptionValue);

@@ -4,6 +4,7 @@ use super::level::{ComputedLevel, LevelTransfers, TransfersIn};
 use super::symbolic::Formats;
 use super::{Builder, SetupOn};
 use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
+use crate::amg::error_scaling::ErrorScaling;
 use crate::amg::finest::{Finest, FinestLevel};
 use crate::amg::grid_transfer::{ConvertedTransfer, GridTransfer, RetriedTransfer, Transfers};
 use crate::amg::plan::Plan;
@@ -107,6 +108,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         };
         let scratch = smoother.as_ref().map_or(1, |smoother| smoother.scratch().max(1));
         let scratch = (0..scratch).map(|_| self.to.zeros(a.rows())).collect::<Result<_>>()?;
+        let error_scaling = match &below {
+            Below::Coarser(_) => ErrorScaling::new(self.to, a.rows(), config)?,
+            _ => None,
+        };
         Ok(Level {
             backend: self.to.clone(),
             rows,
@@ -119,6 +124,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             post_sweeps: config.level_int("amg.smoother.post_sweeps", i),
             scratch,
             below,
+            error_scaling,
             nonzeros,
         })
     }

@@ -92,7 +92,7 @@ const DIVIDED: [(&str, &str); 2] = [("amg.coarsest.max_rows", "20"), ("amg.ranks
 
 #[test]
 fn every_method_solves_systems_in_any_units() {
-    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "idr", "richardson"] {
         check("host:1", "poisson5:20", FACTORS, Precision::F64, &[("solver.type", method)]);
     }
     check("host:1", "poisson5:20", FACTORS, Precision::F64, &DIVIDED);

@@ -118,13 +118,7 @@ fn classical(reader: &Reader<'_>, node: &Node) -> Result<()> {
 }
 
 fn aggregation(reader: &Reader<'_>, node: &Node) -> Result<()> {
-    let scaling = reader.int(node, "error_scaling");
-    if scaling != 0 {
-        return fail!(
-            BadConfiguration,
-            "\"error_scaling\" is {scaling}; the nearest that is supported is 0, with a Krylov method around AMG or the cycle CGF"
-        );
-    }
+    error_scaling(reader, node)?;
     let selector = match reader.set(&node.scopes, "selector") {
         Some(set) => set,
         // The default of the key is one of classical AMG.
@@ -150,6 +144,24 @@ fn aggregation(reader: &Reader<'_>, node: &Node) -> Result<()> {
     reader.option("amg.coarsening.type", "pairwise");
     reader.option("amg.coarsening.pairwise.size", size);
     reader.option("amg.interpolation.type", "tentative");
+    Ok(())
+}
+
+/// 2 minimises the norm of the residual, 3 the energy norm of the error, in both after some sweeps on the correction.
+fn error_scaling(reader: &Reader<'_>, node: &Node) -> Result<()> {
+    let norm = match reader.int(node, "error_scaling") {
+        0 => return Ok(()),
+        2 => "residual",
+        3 => "energy",
+        other => {
+            return fail!(
+                BadConfiguration,
+                "\"error_scaling\" is {other}, which AmgX does not have any more; the nearest are 2 and 3"
+            );
+        }
+    };
+    reader.option("amg.cycle.error_scaling", norm);
+    reader.option("amg.cycle.error_scaling_sweeps", reader.int_within(node, "scaling_smoother_steps", (0, 100)));
     Ok(())
 }
 

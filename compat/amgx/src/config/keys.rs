@@ -122,7 +122,7 @@ const MATCHING: &str = "accepted: pairs are matched by one deterministic method,
 /// Every key.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    row("solver", SOLVERS, "AMG", "outer solver: PCG, PCGF, CG, PBICGSTAB, BICGSTAB, GMRES, FGMRES, AMG (cycles alone), DENSE_LU_SOLVER (sparse factorisation), or a smoother alone"),
+    row("solver", SOLVERS, "AMG", "outer solver: PCG, PCGF, CG, PBICGSTAB, BICGSTAB, GMRES, FGMRES, IDR, IDRMSYNC, AMG (cycles alone), DENSE_LU_SOLVER (sparse factorisation), or a smoother alone"),
     row("preconditioner", SOLVERS, "AMG", "preconditioner of the outer solver: AMG, a smoother, or NOSOLVER"),
     row("coarse_solver", SOLVERS, "DENSE_LU_SOLVER", "DENSE_LU_SOLVER: the coarsest level is solved exactly; NOSOLVER, or the smoother: by coarsest_sweeps"),
     row("smoother", SOLVERS, "BLOCK_JACOBI", "BLOCK_JACOBI, JACOBI_L1, GS, MULTICOLOR_GS, MULTICOLOR_DILU, CHEBYSHEV, CHEBYSHEV_POLY"),
@@ -136,6 +136,7 @@ pub const ROWS: &[Row] = &[
     row("use_scalar_norm", FLAG, "0", "block matrices: 1 gives one norm, 0 one for each component, in AMGX_solver_calculate_residual_norm; solves stop by one norm"),
     row("gmres_n_restart", Kind::Int(1, 1000), "20", "vectors between restarts of GMRES and FGMRES"),
     row("gmres_krylov_dim", Kind::Int(0, 1000), "0", "0, or the same as gmres_n_restart"),
+    row("subspace_dim_s", COUNT, "8", "IDR, IDRMSYNC: shadow vectors, 1 to 32"),
     row("algorithm", Kind::Choice(&["CLASSICAL", "AGGREGATION", "ENERGYMIN"]), "CLASSICAL", "CLASSICAL, AGGREGATION"),
     row("selector", SELECTORS, "PMIS", "CLASSICAL: PMIS, HMIS, AGGRESSIVE_PMIS, AGGRESSIVE_HMIS; AGGREGATION: SIZE_2 (its default), SIZE_4, SIZE_8, MULTI_PAIRWISE"),
     row("interpolator", Kind::Choice(&["D1", "D2", "MULTIPASS", "EM"]), "D1", "D1: classical modified; D2: extended+i"),
@@ -172,10 +173,10 @@ pub const ROWS: &[Row] = &[
     row("obtain_timings", FLAG, "0", "prints times of set-up and solve"),
 
     // What must have the one value that is supported.
-    row("error_scaling", Kind::Int(0, 3), "0", "AGGREGATION: 0; a Krylov method around AMG, or the cycle CGF, is the nearest to others. CLASSICAL: without effect, as in AmgX"),
+    row("error_scaling", Kind::Int(0, 3), "0", "AGGREGATION: the coarse correction is multiplied by the number that makes the residual (2) or the energy norm of the error (3) least; 0: not. CLASSICAL: without effect, as in AmgX"),
+    row("scaling_smoother_steps", COUNT, "2", "error_scaling 2, 3: sweeps on the correction before it is multiplied"),
     row("scaling", Kind::Choice(&["NONE"]), "NONE", "NONE; results do not depend on the scale of the matrix"),
-    hint("reuse_scale", ZERO, "0", "0, as error_scaling is"),
-    hint("scaling_smoother_steps", COUNT, "2", "accepted: concerns error_scaling, which is 0"),
+    hint("reuse_scale", ZERO, "0", "0: the factor of error_scaling is computed each time"),
     hint("intensive_smoothing", ZERO, "0", "0; presweeps and postsweeps are the nearest"),
     hint("block_format", Kind::Choice(&["ROW_MAJOR"]), "ROW_MAJOR", "ROW_MAJOR"),
     hint("block_convert", ZERO, "0", "0: files are read as they are"),
@@ -206,7 +207,6 @@ pub const ROWS: &[Row] = &[
     hint("kpz_mu", COUNT, "4", "accepted: concerns KPZ_POLYNOMIAL, which is refused"),
     hint("kpz_order", COUNT, "3", "accepted: concerns KPZ_POLYNOMIAL, which is refused"),
     hint("kaczmarz_coloring_needed", FLAG, "1", "accepted: concerns KACZMARZ, which is refused"),
-    hint("subspace_dim_s", COUNT, "8", "accepted: concerns IDR, which is refused"),
     hint("max_coarse_iters", COUNT, "100", "accepted: coarse solvers are exact, or sweeps"),
     hint("energymin_interpolator", Kind::Text, "EM", "accepted: concerns ENERGYMIN, which is refused"),
     hint("energymin_selector", Kind::Text, "CR", "accepted: concerns ENERGYMIN, which is refused"),

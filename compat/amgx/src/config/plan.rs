@@ -10,6 +10,12 @@ use terrace::capi::TERRACE_F32;
 /// Turns notes about parameters without a meaning into failures.
 const STRICT_VARIABLE: &str = "TERRACE_AMGX_STRICT";
 
+/// Most iterations that Terrace accepts, less the one that is added where residuals are not monitored.
+const MAX_ITERATIONS: i64 = 999_999_999;
+
+/// Largest s of IDR(s).
+const MAX_SHADOW_VECTORS: i64 = 32;
+
 /// Norms of a residual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
@@ -217,6 +223,7 @@ fn method(reader: &Reader<'_>, outer: &Node) -> Result<Option<Node>> {
         "BICGSTAB" => ("bicgstab", false),
         "GMRES" => (flexible("gmres", "fgmres"), true),
         "FGMRES" => ("fgmres", true),
+        "IDR" | "IDRMSYNC" => ("idr", true),
         "DENSE_LU_SOLVER" => {
             reader.option("solver.type", "direct");
             return Ok(None);
@@ -232,11 +239,16 @@ fn method(reader: &Reader<'_>, outer: &Node) -> Result<Option<Node>> {
             return Ok(None);
         }
         _ => {
-            let nearest = if name.starts_with("IDR") { "PBICGSTAB, FGMRES" } else { "PCG, PBICGSTAB, FGMRES, AMG" };
-            return fail!(BadConfiguration, "\"solver\" is {name}, which is not supported; the nearest are {nearest}");
+            return fail!(
+                BadConfiguration,
+                "\"solver\" is {name}, which is not supported; the nearest are PCG, PBICGSTAB, FGMRES, AMG"
+            );
         }
     };
     reader.option("solver.type", kind);
+    if kind == "idr" {
+        reader.option("solver.idr.s", reader.int_within(outer, "subspace_dim_s", (1, MAX_SHADOW_VECTORS)));
+    }
     if name.ends_with("GMRES") {
         let restart = reader.int(outer, "gmres_n_restart");
         reader.option("solver.restart", restart);
@@ -294,7 +306,13 @@ fn without(reader: &Reader<'_>, outer: &Node) -> Result<Node> {
 
 /// Sets limits and tolerances.
 fn stopping(reader: &Reader<'_>, outer: &Node) -> Result<Plan> {
-    let limit = reader.int(outer, "max_iters").max(0) as usize;
+    // One iteration of AmgX's IDR has as many products as a space takes, here each of them is one.
+    let products = if outer.name.starts_with("IDR") {
+        reader.int(outer, "subspace_dim_s").clamp(1, MAX_SHADOW_VECTORS) + 1
+    } else {
+        1
+    };
+    let limit = (reader.int(outer, "max_iters").max(0) * products).min(MAX_ITERATIONS) as usize;
     let is_direct = outer.name == "DENSE_LU_SOLVER";
     let monitors = reader.flag(outer, "monitor_residual") || is_direct;
     let divergence = reader.real(outer, "rel_div_tolerance");
