@@ -170,10 +170,27 @@ static void gauss_seidel(struct shim_options *options, const char *key, int down
         shim_option(options, "amg.smoother.gauss_seidel.weight", "%.17g", weight);
 }
 
+/** Sweeps of each level: those of the first levels with a smoother of their own are another number. */
+static void sweeps(hypre_ParAMGData *amg, struct shim_options *options, int own_levels)
+{
+    const HYPRE_Int *counts = hypre_ParAMGDataNumGridSweeps(amg);
+    int own = hypre_ParAMGDataSmoothNumSweeps(amg);
+    const char *keys[] = {"amg.smoother.pre_sweeps", "amg.smoother.post_sweeps"};
+    for (int side = 0; side < 2; side++) {
+        int others = counts ? (int)counts[1 + side] : 1;
+        /* As many numbers as fit into the value of an option; deeper levels hardly count. */
+        char list[32] = "";
+        for (int level = 0; level < own_levels && own != others && strlen(list) + 8 < sizeof list; level++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%d,", own);
+        shim_option(options, keys[side], "%s%d", list, own_levels >= hypre_ParAMGDataMaxLevels(amg) ? own : others);
+    }
+}
+
 static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ranks)
 {
     const HYPRE_Int *types = hypre_ParAMGDataGridRelaxType(amg);
-    const HYPRE_Int *sweeps = hypre_ParAMGDataNumGridSweeps(amg);
+    const HYPRE_Int *counts = hypre_ParAMGDataNumGridSweeps(amg);
+    int own_levels = 0;
     int down = types ? types[1] : 13, up = types ? types[2] : 14, coarsest = types ? types[3] : 9;
     double weight = same_weight(hypre_ParAMGDataRelaxWeight(amg), hypre_ParAMGDataMaxLevels(amg), hypre_ParAMGDataUserRelaxWeight(amg));
     double outer = same_weight(hypre_ParAMGDataOmega(amg), hypre_ParAMGDataMaxLevels(amg), hypre_ParAMGDataOuterWt(amg));
@@ -193,6 +210,9 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ra
             shim_option(options, "fsai.steps", "%d", (int)hypre_ParAMGDataFSAIMaxSteps(amg));
             shim_option(options, "fsai.entries_per_step", "%d", (int)hypre_ParAMGDataFSAIMaxStepSize(amg));
             shim_option(options, "fsai.tolerance", "%.17g", (double)hypre_ParAMGDataFSAIKapTolerance(amg));
+            own_levels = hypre_ParAMGDataSmoothNumLevels(amg);
+            if (hypre_ParAMGDataFSAIEigMaxIters(amg) < 1)
+                shim_replaced(options, "FSAIEigMaxIters 0 by an estimate of the largest eigenvalue");
             if (hypre_ParAMGDataSmoothNumLevels(amg) < hypre_ParAMGDataMaxLevels(amg)) {
                 shim_option(options, "amg.smoother.levels", "%d", (int)hypre_ParAMGDataSmoothNumLevels(amg));
                 key = "amg.smoother.coarse_type";
@@ -211,6 +231,8 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ra
         if (ranks > 1) {
             shim_option(options, key, "l1_jacobi");
             shim_replaced(options, "RelaxType %d by 18 over ranks", down);
+            if (weight != 1)
+                shim_replaced(options, "RelaxWt %g by 1 there", weight);
             break;
         }
         gauss_seidel(options, key, down, up, weight);
@@ -229,19 +251,24 @@ static void smoother(hypre_ParAMGData *amg, struct shim_options *options, int ra
         shim_option(options, key, "chebyshev");
         shim_option(options, "amg.smoother.chebyshev.degree", "%d", (int)hypre_ParAMGDataChebyOrder(amg));
         shim_option(options, "amg.smoother.chebyshev.eigenvalue_ratio", "%.17g", 1 / (double)hypre_ParAMGDataChebyFraction(amg));
+        /* 10 steps of CG are hypre's default, 12 of Lanczos, which is the same iteration, Terrace's. */
+        int steps = hypre_ParAMGDataChebyEigEst(amg);
+        if (steps < 1)
+            shim_replaced(options, "ChebyEigEst 0, bounds of row sums, by an estimate");
+        else if (steps != 10)
+            shim_option(options, "amg.eigenvalue.steps", "%d", steps < 1000 ? steps : 1000);
         break;
     default:
         shim_missing(options, "RelaxType %d", down);
     }
     if (hypre_ParAMGDataRelaxOrder(amg) != 0)
         shim_replaced(options, "RelaxOrder %d by 0", (int)hypre_ParAMGDataRelaxOrder(amg));
-    shim_option(options, "amg.smoother.pre_sweeps", "%d", sweeps ? (int)sweeps[1] : 1);
-    shim_option(options, "amg.smoother.post_sweeps", "%d", sweeps ? (int)sweeps[2] : 1);
+    sweeps(amg, options, own_levels);
 
     int rows = hypre_ParAMGDataMaxCoarseSize(amg) > hypre_ParAMGDataMinCoarseSize(amg) ? hypre_ParAMGDataMaxCoarseSize(amg) : hypre_ParAMGDataMinCoarseSize(amg);
     if (!exact(coarsest)) {
         shim_option(options, "amg.coarsest.solver", "sweeps");
-        shim_option(options, "amg.coarsest.sweeps", "%d", sweeps && sweeps[3] > 0 ? (int)sweeps[3] : 1);
+        shim_option(options, "amg.coarsest.sweeps", "%d", counts && counts[3] > 0 ? (int)counts[3] : 1);
         shim_option(options, "amg.coarsest.max_rows", "%d", rows < 1 ? 1 : rows < 5000 ? rows : 5000);
     } else if (rows > 200) {
         /* Below that, Terrace's own bound: the level is solved exactly in either case. */
@@ -306,6 +333,8 @@ void shim_options_of_boomeramg(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A, str
     if (shim_has_modes(amg, A)) {
         shim_option(options, "amg.coarsening.type", "mis2");
         shim_replaced(options, "classical AMG with InterpVectors by smoothed aggregation with a Chebyshev smoother");
+        sweeps(amg, options, 0);
+        shim_unused(amg, 1, options);
         return;
     }
     if (hypre_ParAMGNumInterpVectors(amg) > 0)
@@ -321,6 +350,7 @@ void shim_options_of_boomeramg(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A, str
 #endif
     smoother(amg, options, ranks);
     functions(amg, options);
+    shim_unused(amg, 0, options);
 }
 
 #ifdef SHIM_HAS_FSAI
@@ -334,6 +364,8 @@ void shim_options_of_fsai(hypre_ParFSAIData *fsai, struct shim_options *options)
     shim_option(options, "fsai.tolerance", "%.17g", (double)hypre_ParFSAIDataKapTolerance(fsai));
     if (hypre_ParFSAIDataAlgoType(fsai) != 1 && hypre_ParFSAIDataAlgoType(fsai) != 2)
         shim_missing(options, "AlgoType %d of FSAI", (int)hypre_ParFSAIDataAlgoType(fsai));
+    if (hypre_ParFSAIDataPrintLevel(fsai) > 0)
+        shim_log_once("no result depends on these in Terrace: PrintLevel of FSAI");
     if (hypre_ParFSAIDataEigMaxIters(fsai) > 0)
         shim_missing(options, "EigMaxIters %d of FSAI", (int)hypre_ParFSAIDataEigMaxIters(fsai));
 }

@@ -68,7 +68,7 @@ struct shim_options {
         char value[40];
     } entries[48];
     int count;
-    char replaced[480];
+    char replaced[800];
     char missing[240];
 };
 
@@ -87,6 +87,9 @@ void shim_options_of_fsai(hypre_ParFSAIData *fsai, struct shim_options *options)
 void shim_option(struct shim_options *options, const char *key, const char *format, ...);
 void shim_replaced(struct shim_options *options, const char *format, ...);
 void shim_missing(struct shim_options *options, const char *format, ...);
+
+/* unused.c */
+void shim_unused(hypre_ParAMGData *amg, int has_modes, struct shim_options *options);
 
 /* config.c: NULL, or why not */
 const char *shim_context(terrace_context **context);

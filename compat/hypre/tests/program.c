@@ -408,6 +408,30 @@ static void case_transpose(HYPRE_BigInt n)
     HYPRE_BoomerAMGDestroy(amg);
 }
 
+/* Parameters that are seldom set: a weight of Gauss-Seidel, eigenvalue steps of Chebyshev, and some that Terrace has no use for. */
+static void case_seldom(HYPRE_BigInt n)
+{
+    struct system s;
+    laplacian(&s, n, 0);
+    HYPRE_Solver amg = amg_as_preconditioner();
+    HYPRE_BoomerAMGSetRelaxWt(amg, 1.2);
+    HYPRE_BoomerAMGSetMeasureType(amg, 1);
+    HYPRE_BoomerAMGSetAggP12MaxElmts(amg, 3);
+    HYPRE_BoomerAMGSetKeepTranspose(amg, 1);
+    HYPRE_Int iterations = amg_pcg(&s, amg);
+    tell("weighted", iterations, error_of(&s), 1e-5);
+    HYPRE_BoomerAMGDestroy(amg);
+
+    HYPRE_ParVectorSetConstantValues(s.solution, 0.0);
+    amg = amg_as_preconditioner();
+    HYPRE_BoomerAMGSetRelaxType(amg, 16);
+    HYPRE_BoomerAMGSetChebyEigEst(amg, 20);
+    HYPRE_BoomerAMGSetChebyScale(amg, 0);
+    iterations = amg_pcg(&s, amg);
+    tell("chebyshev", iterations, error_of(&s), 1e-5);
+    HYPRE_BoomerAMGDestroy(amg);
+}
+
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "all";
@@ -435,6 +459,8 @@ int main(int count, char **arguments)
         case_additive(n ? n : 12);
     if (all || !strcmp(name, "transpose"))
         case_transpose(n ? n : 12);
+    if (!strcmp(name, "seldom"))
+        case_seldom(n ? n : 16);
     HYPRE_Finalize();
     MPI_Finalize();
     return failed;

@@ -107,6 +107,16 @@ if [ "$release" -ge 22000 ] && [ "$release" -lt 30000 ]; then
     program=$folder/program
 fi
 
+# What a program sets is mapped or named.
+with all && logged 'Terrace replaces .*InterpVecVariant 2 by 0; InterpVecQMax 4 by 0; .*NodalDiag 1 by 0; StrongThreshold 0.5 by 0.25' || fail "parameters of modes are not named"
+with seldom || fail "the program with parameters that are seldom set fails"
+logged '"amg.smoother.gauss_seidel.weight":1.2'
+logged 'Terrace replaces MeasureType 1 by 0$'
+logged 'no result depends on these in Terrace: KeepTranspose$'
+logged '"amg.eigenvalue.steps":20'
+logged 'Terrace replaces ChebyScale 0 by 1'
+if grep -q AggP12MaxElmts "$folder/log.txt"; then fail "a parameter of aggressive coarsening is named without that"; fi
+
 # Over ranks: Terrace serves all but the transpose and the additive cycle, with at most twice hypre's iterations (l1-Jacobi in place of Gauss-Seidel) and 4 more.
 if command -v mpirun >/dev/null 2>&1; then
     for ranks in 2 3; do

@@ -175,7 +175,7 @@ pub const ROWS: &[Row] = &[
     // What must have the one value that is supported.
     row("error_scaling", Kind::Int(0, 3), "0", "AGGREGATION: the coarse correction is multiplied by the number that makes the residual (2) or the energy norm of the error (3) least; 0: not. CLASSICAL: without effect, as in AmgX"),
     row("scaling_smoother_steps", COUNT, "2", "error_scaling 2, 3: sweeps on the correction before it is multiplied"),
-    row("scaling", Kind::Choice(&["NONE"]), "NONE", "NONE; results do not depend on the scale of the matrix"),
+    row("scaling", Kind::Choice(&["NONE"]), "NONE", "NONE: the smoothers but JACOBI_L1 do the same to a matrix that is scaled by its diagonal; without one, the nearest is the preconditioner BLOCK_JACOBI"),
     hint("reuse_scale", ZERO, "0", "0: the factor of error_scaling is computed each time"),
     hint("intensive_smoothing", ZERO, "0", "0; presweeps and postsweeps are the nearest"),
     hint("block_format", Kind::Choice(&["ROW_MAJOR"]), "ROW_MAJOR", "ROW_MAJOR"),
