@@ -50,3 +50,14 @@ KERNEL(coarse_unknowns, i64 rows, In<i32> number, Out<i32> unknowns) {
         unknowns[number[i]] = static_cast<i32>(i);
     }
 }
+
+// The vectors of a near-null space on coarse unknowns. A thread has an unknown.
+KERNEL(injected_vectors, i64 rows, i32 count, i64 coarse, In<i32> number, In<f64> vectors, Out<f64> to) {
+    const i64 i = global_index();
+    if (i >= rows || number[i] < 0) {
+        return;
+    }
+    for (int c = 0; c < count; ++c) {
+        to[c * coarse + number[i]] = vectors[c * rows + i];
+    }
+}

@@ -36,7 +36,7 @@ KERNEL(energy_neighbours, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> t
 
 // The Gram matrix of the coarse near-null space on the aggregates of each row, or on those that are kept where there are
 // flags, as a block diagonal matrix. A thread has an element.
-KERNEL(energy_gram, i64 rows, i64 count, i32 k, In<f64> vectors, In<i64> offsets, In<i32> columns, In<i32> kept, Out<i64> to_offsets,
+KERNEL(energy_gram, i64 rows, i64 count, i32 m, i32 k, In<f64> vectors, In<i64> offsets, In<i32> columns, In<i32> kept, Out<i64> to_offsets,
        Out<i32> to_columns, Out<f64> gram) {
     const i64 index = global_index();
     const i64 row = index / (k * k);
@@ -44,14 +44,14 @@ KERNEL(energy_gram, i64 rows, i64 count, i32 k, In<f64> vectors, In<i64> offsets
         return;
     }
     const int e = static_cast<int>(index - row * k * k);
-    const CoarseSpace space{count, k, vectors};
+    const CoarseSpace space{count, m, k, vectors};
     f64 sum = 0;
     for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
         if (kept.len > 0 && kept[b] == 0) {
             continue;
         }
         const i32 g = columns[b];
-        for (int r = 0; r < k; ++r) {
+        for (int r = 0; r < m; ++r) {
             sum += times(space.at(g, r, e / k), space.at(g, r, e % k));
         }
     }
@@ -127,8 +127,8 @@ DEVICE void energy_multipliers(i64 rows, int n, const CoarseSpace &space, const 
     for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
         const i32 g = columns[b];
         for (int p = 0; p < k; ++p) {
-            for (int q = 0; q < k; ++q) {
-                action[p] += times(static_cast<f64>(product[(b * n + r) * k + q]), space.at(g, q, p));
+            for (int q = 0; q < space.m; ++q) {
+                action[p] += times(static_cast<f64>(product[(b * n + r) * space.m + q]), space.at(g, q, p));
             }
         }
     }
@@ -150,13 +150,14 @@ DEVICE void energy_update(i64 rows, int n, const CoarseSpace &space, T weight, c
         return;
     }
     const int k = space.k;
-    const int width = n * k;
+    const int m = space.m;
+    const int width = n * m;
     const i64 end = offsets[row + 1] * width;
     for (i64 at = offsets[row] * width + Group<32>::rank(); at < end; at += 32) {
         const i64 b = at / width;
         const int e = static_cast<int>(at - b * width);
-        const int r = e / k;
-        const int col = e % k;
+        const int r = e / m;
+        const int col = e % m;
         const i32 g = columns[b];
         T sum = 0;
         for (int q = 0; q < n; ++q) {
@@ -164,7 +165,7 @@ DEVICE void energy_update(i64 rows, int n, const CoarseSpace &space, T weight, c
             for (int p = 0; p < k; ++p) {
                 change += times(multipliers[(row * n + q) * k + p], space.at(g, col, p));
             }
-            const T kept = As<T>::of(static_cast<f64>(product[b * width + q * k + col]) - change);
+            const T kept = As<T>::of(static_cast<f64>(product[b * width + q * m + col]) - change);
             sum += times(inverse[(row * n + r) * n + q], kept);
         }
         values[at] = values[at] - times(weight, sum);
@@ -180,12 +181,12 @@ DEVICE void energy_update(i64 rows, int n, const CoarseSpace &space, T weight, c
            In<T> values, Out<T> product) { \
         energy_product<T>(rows, n, c, a_offsets, a_columns, a_values, offsets, columns, values, product); \
     } \
-    KERNEL(energy_multipliers_##T, i64 rows, i32 n, i64 count, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, In<i32> columns, \
+    KERNEL(energy_multipliers_##T, i64 rows, i32 n, i64 count, i32 m, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, In<i32> columns, \
            In<T> product, Out<f64> multipliers) { \
-        energy_multipliers<T>(rows, n, CoarseSpace{count, k, vectors}, inverse, offsets, columns, product, multipliers); \
+        energy_multipliers<T>(rows, n, CoarseSpace{count, m, k, vectors}, inverse, offsets, columns, product, multipliers); \
     } \
-    KERNEL(energy_update_##T, i64 rows, i32 n, i64 count, i32 k, In<f64> vectors, f64 weight, In<T> inverse, In<f64> multipliers, \
+    KERNEL(energy_update_##T, i64 rows, i32 n, i64 count, i32 m, i32 k, In<f64> vectors, f64 weight, In<T> inverse, In<f64> multipliers, \
            In<i64> offsets, In<i32> columns, In<T> product, Out<T> values) { \
-        energy_update<T>(rows, n, CoarseSpace{count, k, vectors}, As<T>::of(weight), inverse, multipliers, offsets, columns, product, values); \
+        energy_update<T>(rows, n, CoarseSpace{count, m, k, vectors}, As<T>::of(weight), inverse, multipliers, offsets, columns, product, values); \
     }
 FOR_SETUP(ENERGY)

@@ -89,6 +89,7 @@ DEVICE void filtered_values(i64 rows, int n, const CoarseSpace &space, const In<
         return;
     }
     const int r = static_cast<int>(index - row * n);
+    const int m = space.m;
     const int k = space.k;
     f64 action[8];
     f64 multipliers[8];
@@ -104,8 +105,8 @@ DEVICE void filtered_values(i64 rows, int n, const CoarseSpace &space, const In<
             continue;
         }
         for (int p = 0; p < k; ++p) {
-            for (int q = 0; q < k; ++q) {
-                action[p] += times(static_cast<f64>(values[(b * n + r) * k + q]), space.at(g, q, p));
+            for (int q = 0; q < m; ++q) {
+                action[p] += times(static_cast<f64>(values[(b * n + r) * m + q]), space.at(g, q, p));
             }
         }
     }
@@ -122,12 +123,12 @@ DEVICE void filtered_values(i64 rows, int n, const CoarseSpace &space, const In<
         if (to_columns[next] != g) {
             continue;
         }
-        for (int p = 0; p < k; ++p) {
+        for (int p = 0; p < m; ++p) {
             f64 change = 0;
             for (int q = 0; q < k; ++q) {
                 change += times(multipliers[q], space.at(g, p, q));
             }
-            to_values[(next * n + r) * k + p] = As<T>::of(static_cast<f64>(values[(b * n + r) * k + p]) + change);
+            to_values[(next * n + r) * m + p] = As<T>::of(static_cast<f64>(values[(b * n + r) * m + p]) + change);
         }
         ++next;
     }
@@ -135,8 +136,8 @@ DEVICE void filtered_values(i64 rows, int n, const CoarseSpace &space, const In<
 
 #define FILTERED(T) \
     KERNEL(filtered_norms_##T, i64 blocks, i32 width, In<T> values, Out<f64> norms) { filtered_norms<T>(blocks, width, values, norms); } \
-    KERNEL(filtered_values_##T, i64 rows, i32 n, i64 count, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, In<i32> columns, \
+    KERNEL(filtered_values_##T, i64 rows, i32 n, i64 count, i32 m, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, In<i32> columns, \
            In<T> values, In<i64> to_offsets, In<i32> to_columns, Out<T> to_values) { \
-        filtered_values<T>(rows, n, CoarseSpace{count, k, vectors}, inverse, offsets, columns, values, to_offsets, to_columns, to_values); \
+        filtered_values<T>(rows, n, CoarseSpace{count, m, k, vectors}, inverse, offsets, columns, values, to_offsets, to_columns, to_values); \
     }
 FOR_SETUP(FILTERED)

@@ -1,12 +1,14 @@
 //! The contract between mathematics and hardware. Cycle and Krylov methods are written once over it; each backend
 //! says where vectors live and how operators act on them.
 
+pub(crate) mod affinity;
 pub(crate) mod common;
 pub(crate) mod components;
 pub(crate) mod dilu;
 pub(crate) mod fsai;
 pub(crate) mod ilu0;
 mod krylov;
+pub(crate) mod least_squares;
 mod multivector;
 pub mod parameters;
 pub(crate) mod reorder;

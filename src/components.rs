@@ -3,7 +3,7 @@
 //! methods have one type for all backends; their list is in `krylov/mod.rs`.
 
 use crate::backend::common::{self, GridWeights};
-use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup};
+use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup, Strength};
 use crate::backend::parameters::Ties;
 use crate::backend::setup::{Setup, Store};
 use crate::backend::{Backend, Smoother, StorageFactory};
@@ -14,6 +14,20 @@ use crate::host::stencil::black_box::GridInterpolation;
 use crate::host::{self, Host};
 use crate::scalar::{Number, Scalar};
 use crate::smooth;
+
+/// Properties of a strength measure.
+pub(crate) struct StrengthInfo {
+    /// As the options spell it.
+    pub name: &'static str,
+    /// Whether its threshold can be set by a number of strong couplings.
+    pub counts_connections: bool,
+    /// Whether it compares vectors of a near-null space, which were given or made.
+    pub uses_near_null_space: bool,
+}
+
+const OF_ROWS: StrengthInfo = StrengthInfo { name: "", counts_connections: false, uses_near_null_space: false };
+const OF_PAIRS: StrengthInfo = StrengthInfo { counts_connections: true, ..OF_ROWS };
+const OF_VECTORS: StrengthInfo = StrengthInfo { uses_near_null_space: true, ..OF_PAIRS };
 
 /// Properties of a coarsening.
 pub(crate) struct CoarseningInfo {
@@ -84,11 +98,24 @@ pub(crate) struct InterpolationInfo {
     pub needs_aggregates: bool,
     /// Whether it interpolates from coarser structured grids.
     pub is_structured: bool,
+    /// Whether it represents a near-null space.
+    pub uses_near_null_space: bool,
+    /// The default strength measure, if it is not that of the coarsening.
+    pub strength: Option<&'static str>,
 }
 
-const CLASSICAL: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: false, is_structured: false };
-const FROM_AGGREGATES: InterpolationInfo = InterpolationInfo { needs_aggregates: true, ..CLASSICAL };
-const FROM_GRID: InterpolationInfo = InterpolationInfo { is_structured: true, ..FROM_AGGREGATES };
+const CLASSICAL: InterpolationInfo = InterpolationInfo {
+    name: "",
+    needs_aggregates: false,
+    is_structured: false,
+    uses_near_null_space: false,
+    strength: None,
+};
+const FITTED: InterpolationInfo =
+    InterpolationInfo { uses_near_null_space: true, strength: Some("symmetric"), ..CLASSICAL };
+const FROM_AGGREGATES: InterpolationInfo =
+    InterpolationInfo { needs_aggregates: true, uses_near_null_space: true, ..CLASSICAL };
+const FROM_GRID: InterpolationInfo = InterpolationInfo { needs_aggregates: true, is_structured: true, ..CLASSICAL };
 
 const BLACK_BOX: GridInterpolation = GridInterpolation { kind: GridWeights::BlackBox, name: "black_box" };
 const BLACK_BOX_ON_GPU: grid_levels::GridInterpolation =
@@ -159,6 +186,8 @@ const LINES: SmootherInfo =
 
 /// The components of set-up backends, by name; none where a backend does not have it.
 pub(crate) trait Components: Setup {
+    /// A strength measure.
+    fn strength<T: Scalar>(name: &str) -> Option<&'static dyn Strength<Self, T>>;
     /// A coarsening.
     fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Self, T>>;
     /// An interpolation.
@@ -220,6 +249,14 @@ macro_rules! list {
 }
 
 list! {
+    STRENGTHS, STRENGTH_TABLE: StrengthInfo, host_strength, gpu_strength: Strength;
+    "classical": OF_ROWS, host::strength::ClassicalStrength, gpu::strength::ClassicalStrength;
+    "absolute": OF_ROWS, host::strength::AbsoluteStrength, gpu::strength::AbsoluteStrength;
+    "symmetric": OF_PAIRS, host::strength::SymmetricStrength, gpu::strength::SymmetricStrength;
+    "affinity": OF_VECTORS, host::affinity::AffinityStrength, gpu::affinity::AffinityStrength;
+}
+
+list! {
     COARSENINGS, COARSENING_TABLE: CoarseningInfo, host_coarsening, gpu_coarsening: Coarsening;
     "grid": GRID, host::stencil::coarsening::GridCoarsening, grid_levels::GridCoarsening;
     "pmis": CoarseningInfo { divided_with: Some("extended_i"), ..SPLITTING }, host::pmis::Pmis, gpu::pmis::Pmis;
@@ -239,6 +276,7 @@ list! {
     "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
     "energy": FROM_AGGREGATES, host::energy::EnergyMinimisation, gpu::energy::EnergyMinimisation;
     "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_numeric::ExtendedI;
+    "least_squares": FITTED, host::least_squares::LeastSquares, gpu::least_squares::LeastSquares;
     "linear": FROM_GRID, LINEAR, LINEAR_ON_GPU;
     "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };
     "mm_ext_i": CLASSICAL, host::mm_ext::MmExt { plus_i: true }, gpu::mm_ext::MmExt { plus_i: true };
@@ -363,6 +401,10 @@ pub const SMOOTHER_CHOICES: [&str; SMOOTHERS.len() + 1] = {
 };
 
 impl Components for Host {
+    fn strength<T: Scalar>(name: &str) -> Option<&'static dyn Strength<Host, T>> {
+        host_strength(name)
+    }
+
     fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Host, T>> {
         host_coarsening(name)
     }
@@ -377,6 +419,10 @@ impl Components for Host {
 }
 
 impl Components for Gpu {
+    fn strength<T: Scalar>(name: &str) -> Option<&'static dyn Strength<Gpu, T>> {
+        gpu_strength(name)
+    }
+
     fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Gpu, T>> {
         gpu_coarsening(name)
     }
@@ -401,12 +447,13 @@ pub struct SetupPlaces {
 }
 
 /// Where the components of set-up are computed for a GPU.
-pub fn setup_places() -> [SetupPlaces; 4] {
+pub fn setup_places() -> [SetupPlaces; 5] {
     let of = |key, names: &[&'static str], on_device: fn(&str) -> bool| {
         let (device, host) = names.iter().partition(|name| on_device(name));
         SetupPlaces { key, device, host }
     };
     [
+        of("amg.strength.type", STRENGTHS, |name| gpu_strength::<f64>(name).is_some()),
         of("amg.coarsening.type", COARSENINGS, |name| gpu_coarsening::<f64>(name).is_some()),
         of("amg.interpolation.type", INTERPOLATIONS, |name| gpu_interpolation::<f64>(name).is_some()),
         of("amg.interpolation.aggressive", AGGRESSIVE, |name| {
@@ -414,6 +461,11 @@ pub fn setup_places() -> [SetupPlaces; 4] {
         }),
         of("amg.smoother.type", SMOOTHERS, |name| !HOST_ONLY_SMOOTHERS.contains(&name)),
     ]
+}
+
+/// Properties of the strength measure of this name.
+pub(crate) fn strength_info(name: &str) -> &'static StrengthInfo {
+    STRENGTH_TABLE.iter().find(|info| info.name == name).expect("the options table accepts only names of the registry")
 }
 
 /// Properties of the coarsening of this name.

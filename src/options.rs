@@ -129,19 +129,19 @@ rows! {
         "pmis, hmis: how many unknown functions there are, such as the displacements in three directions. Unknowns are numbered point by point, so unknown i belongs to function i modulo this number; functions that were set on the matrix (terrace_matrix_set_functions) allow any numbering, and this number is theirs or 0. Coarsening and interpolation leave out couplings between functions; coarse matrices are made with all. 0: those that were set on the matrix, else as many as a block of the matrix or a node of its near-null space has unknowns, which is 1 for a scalar matrix.",
         "Functions that are interpolated from each other lose their constants, which multigrid lives by: elasticity of 80^3 elements takes five times the iterations.";
     "amg.near_null_space.steps", Kind::Int { min: 0, max: 100 }, "0", "-", "-",
-        "mis2, pairwise: steps of Rayleigh-quotient CG, preconditioned by the smoother of the finest level, by which set-up improves the near-null space: the vectors that were given, the constants, or random ones. Each takes a product with the matrix and a sweep for each vector. Updates keep the vectors.",
+        "mis2, pairwise, least_squares, affinity: steps of Rayleigh-quotient CG, preconditioned by the smoother of the finest level, by which set-up improves the near-null space: the vectors that were given, the constants, or random ones. Each takes a product with the matrix and a sweep for each vector. Updates keep the vectors.",
         "Off: two steps on six rigid-body modes save up to a quarter of the iterations, and are about as many products with the matrix as that. They pay where a set-up serves several solves.";
     "amg.near_null_space.random", Kind::Int { min: 0, max: 8 }, "0", "-", "-",
-        "mis2, pairwise: where no near-null space was given, it is made of so many random vectors, which need amg.near_null_space.steps. 0: the constant of each unknown of a node.",
+        "mis2, pairwise, least_squares, affinity: where no near-null space was given, it is made of so many random vectors, which need amg.near_null_space.steps. 0: the constant of each unknown of a node; none for affinity.",
         "Off: every vector adds as many unknowns to all coarse levels as the constant does.";
-    "amg.strength.type", auto_choice(backend::parameters::StrengthMeasure::NAMES), "auto", "-", "strength",
-        "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
+    "amg.strength.type", auto_choice(components::STRENGTHS), "auto", "-", "strength",
+        "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2, pairwise and least_squares. affinity: unknowns, or nodes, are near to each other where their rows of the near-null space are nearly multiples, by d = 1 - (x·y)² / (|x|² |y|²); the strength of a coupling is the geometric mean of the distances from both to the nearest, over theirs.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
-        "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.04 for blocks, but never more than half of what the strongest couplings have on average.",
+        "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm), of the geometric mean of the diagonals (symmetric), or with this strength (affinity). auto: 0.25 classical, absolute and affinity; symmetric 0.08 for scalar problems, halved from level to level, 0.04 for blocks, but never more than half of what the strongest couplings have on average.",
         "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; the norms of blocks of one material stay above 0.04, those across a jump of the modulus do not.";
     "amg.strength.connections", Kind::Int { min: 0, max: 1 << 20 }, "0", "-", "-",
-        "symmetric: the threshold is, on each level, the highest in quarters of a power of two that leaves a row so many strong couplings on average, over a sample of the rows; 0 where rows have fewer. 0: by amg.strength.threshold.",
+        "symmetric, affinity: the threshold is, on each level, the highest in quarters of a power of two that leaves a row so many strong couplings on average, over a sample of the rows; 0 where rows have fewer. 0: by amg.strength.threshold.",
         "One number for all levels and units: couplings shrink from level to level as they become more, and a threshold that suits the finest level keeps too few or too many further down.";
     "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1", "SetMaxRowSum (0.9)", "max_row_sum",
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
@@ -162,7 +162,7 @@ rows! {
         "pairwise: unknowns a typical aggregate has. Pairs are paired again until the size is reached: once for 3 and 4, twice for 5 to 8.",
         "Three pairings coarsen a 3D grid by about 2 in each direction: operator complexity stays under 1.7 with either interpolation, where smoothed pairs grow beyond any use.";
     "amg.interpolation.type", auto_choice(components::INTERPOLATIONS), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i, 16 mm ext, 17 mm ext+i)", "interpolator (D1, D2)",
-        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, energy (least energy on the pattern of strong couplings, exact on the near-null space), tentative; on structured grids: black_box (operator-dependent, from the symmetric part of the matrix), linear, constant (which keeps the pattern of the stencil). auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise, black_box on structured grids; energy for block matrices with a near-null space of which less than 74 % of the couplings are strong (symmetric measure, 0.04), as in flat elements, where solver.type is auto, cg or fcg and no other component is set.",
+        "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct, least_squares (weights by which the near-null space is exact, from as far as that takes); after mis2 and pairwise: smoothed, energy (least energy on the pattern of strong couplings, exact on the near-null space), tentative; on structured grids: black_box (operator-dependent, from the symmetric part of the matrix), linear, constant (which keeps the pattern of the stencil). auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise, black_box on structured grids; energy for block matrices with a near-null space of which less than 74 % of the couplings are strong (symmetric measure, 0.04), as in flat elements, where solver.type is auto, cg or fcg and no other component is set.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
     "amg.interpolation.aggressive", choice(components::AGGRESSIVE), "two_stage", "SetAggInterpType (1 and 6 two stages, 4 multipass)", "aggressive_interpolator",
         "Interpolation on aggressive levels. two_stage: extended_i, mm_ext or mm_ext_i, whichever is the type, to the coarse unknowns of the first pass and from there to all. multipass: direct interpolation, handed on from neighbour to neighbour, whatever the type on other levels.",
@@ -174,13 +174,28 @@ rows! {
         "Entries below this share of the largest of a classical interpolation row are dropped, the rest rescaled.",
         "Off: max_entries bounds the complexity already.";
     "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
-        "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
+        "smoothed, least_squares with smoothing: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
     "amg.interpolation.energy.steps", Kind::Int { min: 1, max: 100 }, "4", "-", "-",
         "energy: steps of the minimisation, which start from the tentative prolongator. Each is about as much work as smoothing it once.",
         "As many iterations as with the minimum itself in elasticity, within one or two.";
+    "amg.interpolation.least_squares.nearest", Kind::Int { min: 1, max: 16 }, "2", "-", "-",
+        "least_squares: the number of strong couplings, one after the other, by which coarse unknowns are reached from a fine one before its weights are fitted.",
+        "From 2 on the weights take the couplings between fine unknowns into account: a quarter fewer iterations than from 1 on Laplacians and in elasticity.";
+    "amg.interpolation.least_squares.farthest", Kind::Int { min: 1, max: 16 }, "4", "-", "-",
+        "least_squares: as long as one of both tests fails, the number of couplings grows up to this one. A fine unknown for which that is not enough becomes a coarse one.",
+        "Hardly any row needs more than 3; one that does is at a corner of its part of the graph.";
+    "amg.interpolation.least_squares.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1e-10", "-", "-",
+        "least_squares: a fit is accepted where what it leaves of each vector of the near-null space is at most this share of the vector, which is measured by its largest value on the unknown and those it is interpolated from.",
+        "Exact but for rounding: what coarse levels do not represent, smoothers hardly reduce.";
+    "amg.interpolation.least_squares.norm", Kind::Real { min: 1.0, max: 1e6, auto: false }, "2", "-", "-",
+        "least_squares: and where the weights have at most this 2-norm.",
+        "That of the published method. Larger weights come from coarse unknowns that nearly lie in a line.";
+    "amg.interpolation.least_squares.smoothing", choice(backend::least_squares::Smoothing::CHOICES), "none", "-", "-",
+        "least_squares: jacobi smooths the interpolation by one Jacobi step of the whole matrix, with amg.interpolation.weight.",
+        "TODO";
     "amg.interpolation.kept_norm", Kind::Real { min: 0.5, max: 1.0, auto: false }, "1", "-", "-",
-        "smoothed, energy: the smallest blocks of each row of a prolongator are dropped as long as this share of the norm of the row stays, and the other blocks are corrected so that the row does the same to the near-null space as before. 1 keeps all. Rows of more than 512 blocks, and those that would lose a vector of the near-null space, keep theirs.",
+        "smoothed, energy, tentative, least_squares: the smallest blocks of each row of a prolongator are dropped as long as this share of the norm of the row stays, and the other blocks are corrected so that the row does the same to the near-null space as before. 1 keeps all. Rows of more than 512 blocks, and those that would lose a vector of the near-null space, keep theirs.",
         "Off: energy has fewer entries and takes fewer iterations than a filtered smoothed prolongator.";
     "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
         "Smoother of every level, or of the first amg.smoother.levels. auto: chebyshev where a near-null space or coordinates were given, and where no component is set and auto has chosen mis2 for a scalar matrix, or the matrix has blocks and solver.type is auto, cg or fcg; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it. ilu0, on structured grids with one unknown in each cell: an incomplete factorisation in the pattern of the stencil, by colours. line, on structured grids: the unknowns of a line of cells along amg.smoother.line.axis are solved for together, and lines that are not coupled have a colour.",

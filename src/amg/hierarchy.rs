@@ -17,7 +17,7 @@ use super::finest::Finest;
 use super::plan::Plan;
 use crate::backend::Backend;
 use crate::backend::setup::Symbolic;
-use crate::components::{self, CoarseningInfo, Components, SetupFor, SmootherComponents, SmootherInfo};
+use crate::components::{self, CoarseningInfo, Components, SetupFor, SmootherComponents, SmootherInfo, StrengthInfo};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status, fail};
@@ -118,6 +118,9 @@ impl Builder<'_> {
     pub fn objection<S: SetupFor<B>, B: Backend>(&self) -> Option<String> {
         let missing = |key: &str, name: &str| Some(format!("{key} \"{name}\" is computed on the host alone"));
         let (coarsening, interpolation) = (self.coarsening(), self.interpolation());
+        if S::strength::<f64>(self.strength().name).is_none() {
+            return missing("amg.strength.type", self.strength().name);
+        }
         if S::coarsening::<f64>(coarsening.name).is_none() {
             return missing("amg.coarsening.type", coarsening.name);
         }
@@ -254,6 +257,12 @@ impl Builder<'_> {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
         let default = components::default_coarsening(blocks && !self.has_functions());
         components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
+    }
+
+    /// Properties of the strength measure.
+    pub(super) fn strength(&self) -> &'static StrengthInfo {
+        let usual = self.interpolation().strength.unwrap_or(self.coarsening().strength);
+        components::strength_info(self.config.choice("amg.strength.type").as_deref().unwrap_or(usual))
     }
 
     /// Whether it is multigrid on a structured grid.

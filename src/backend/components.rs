@@ -13,6 +13,53 @@ use crate::sync::lock;
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// Input of a strength measure.
+pub(crate) struct StrengthInput<'a, S: Setup, T: Scalar> {
+    /// Where the work runs.
+    pub setup: &'a S,
+    /// Options.
+    pub parameters: &'a dyn Parameters,
+    /// The matrix of the level.
+    pub a: &'a S::Matrix<T>,
+    /// Number of the level.
+    pub level: usize,
+    /// The near-null space, for measures that use one.
+    pub near_null_space: Option<&'a S::NearNullSpace>,
+}
+
+/// A measure of strength of connection.
+pub(crate) trait Strength<S: Setup, T: Scalar>: Sync {
+    /// The strong couplings. None on a grid, whose axes are chosen by the matrix itself.
+    fn graph(&self, input: &StrengthInput<'_, S, T>) -> Result<S::Graph>;
+}
+
+/// Parameters of the measures that are relative to the strongest coupling of a row.
+impl<S: Setup, T: Scalar> StrengthInput<'_, S, T> {
+    /// The share of the strongest coupling from which on others are strong.
+    pub fn share(&self) -> f64 {
+        self.parameters.real_or_auto("amg.strength.threshold").unwrap_or(0.25)
+    }
+
+    /// The near-null space, for the measure of this name.
+    pub fn space(&self, name: &str) -> Result<&S::NearNullSpace> {
+        match self.near_null_space {
+            Some(space) => Ok(space),
+            None => fail!(Internal, "amg.strength.type \"{name}\" has no near-null space"),
+        }
+    }
+
+    /// Refuses blocks for the measure of this name.
+    pub fn check_scalar(&self, name: &str) -> Result<()> {
+        if self.a.block() == Block::SCALAR {
+            return Ok(());
+        }
+        fail!(
+            Unsupported,
+            "amg.strength.type \"{name}\" needs a scalar matrix; use \"absolute\" or \"symmetric\" for blocks"
+        )
+    }
+}
+
 /// Input of a coarsening.
 pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
     /// Where the work runs.
@@ -48,13 +95,15 @@ pub(crate) struct InterpolationInput<'a, S: Setup, T: Scalar> {
     pub setup: &'a S,
     /// Options.
     pub parameters: &'a dyn Parameters,
-    /// The matrix of the level.
+    /// The matrix of the level, or its couplings within functions.
     pub a: &'a S::Matrix<T>,
+    /// The matrix of the level with all couplings.
+    pub whole: &'a S::Matrix<T>,
     /// Its strong couplings.
     pub graph: &'a S::Graph,
     /// The coarse unknowns.
     pub coarse: &'a Coarse<S>,
-    /// The near-null space, for aggregation.
+    /// The near-null space, for components that use one.
     pub near_null_space: Option<&'a S::NearNullSpace>,
     /// Truncation of rows.
     pub truncation: Truncation,
@@ -94,12 +143,14 @@ pub(crate) struct Interpolated<S: Setup, T: Scalar> {
     pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
     /// Symbolic data for updates.
     pub symbolic: Option<Arc<dyn InterpolationSymbolic<S>>>,
+    /// The coarse unknowns, where fine ones joined them.
+    pub coarse: Option<Coarse<S>>,
 }
 
 impl<S: Setup, T: Scalar> Interpolated<S, T> {
     /// A prolongator and nothing else.
     pub fn alone(p: S::Matrix<T>) -> Interpolated<S, T> {
-        Interpolated { p, near_null_space: None, largest_eigenvalue: None, symbolic: None }
+        Interpolated { p, near_null_space: None, largest_eigenvalue: None, symbolic: None, coarse: None }
     }
 }
 
@@ -144,6 +195,14 @@ impl<'a, S: Setup, T: Scalar> InterpolationInput<'a, S, T> {
                 OptionValue,
                 "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it"
             ),
+        }
+    }
+
+    /// The splitting and the near-null space, or an error that names the interpolation that wants them.
+    pub fn splitting_and_space(&self, name: &str) -> Result<(&'a S::Splitting, &'a S::NearNullSpace)> {
+        match (self.splitting(name)?, self.near_null_space) {
+            (coarse, Some(space)) => Ok((coarse, space)),
+            _ => fail!(Internal, "amg.interpolation.type \"{name}\" has no near-null space"),
         }
     }
 

@@ -15,117 +15,56 @@ pub trait Parameters: Sync {
     fn text(&self, key: &str) -> String;
 }
 
-/// A measure of strength of connection with its parameters.
-#[derive(Clone, Copy, Debug)]
-pub enum StrengthMeasure {
-    /// Signed, relative to the strongest coupling of the row.
-    Classical {
-        /// Share of the strongest.
-        theta: f64,
-        /// Rows that are dominant beyond this have none.
-        max_row_sum: f64,
-    },
-    /// Absolute values, relative to the strongest of the row.
-    Absolute {
-        /// Share of the strongest.
-        theta: f64,
-    },
-    /// Relative to both diagonals.
-    Symmetric(Threshold),
-}
-
-/// The threshold of the symmetric measure.
+/// The threshold of a measure that compares couplings with those of both unknowns.
 #[derive(Clone, Copy, Debug)]
 pub enum Threshold {
     /// This one.
     Given(f64),
-    /// By the level and the strongest couplings.
-    Usual,
     /// The highest that leaves a row so many strong couplings on average.
     Connections(usize),
-}
-
-/// The symmetric measure of one matrix.
-pub(crate) trait SymmetricMeasure {
-    /// Mean over the rows of the strongest coupling.
-    fn scale(&self) -> Result<f64>;
-    /// Mean over a sample of the rows of the number of couplings that are strong by this threshold. The same on all backends.
-    fn mean_strong(&self, theta: f64) -> Result<f64>;
 }
 
 /// Candidates for a threshold, from 1 down to 2^-12 in quarters of a power of two.
 const THRESHOLDS: usize = 49;
 
 impl Threshold {
-    /// Its value for a matrix in these blocks.
-    pub(crate) fn value(self, block: Block, level: usize, measure: &dyn SymmetricMeasure) -> Result<f64> {
-        match self {
-            Threshold::Given(theta) => Ok(theta),
-            Threshold::Usual => Ok(Threshold::usual(block, level, measure.scale()?)),
-            Threshold::Connections(wanted) => {
-                let candidate = |k: usize| (-0.25 * k as f64).exp2();
-                let (mut first, mut end) = (0, THRESHOLDS);
-                while first < end {
-                    let middle = usize::midpoint(first, end);
-                    match measure.mean_strong(candidate(middle))? >= wanted as f64 {
-                        true => end = middle,
-                        false => first = middle + 1,
-                    }
-                }
-                // A row may have fewer couplings than that.
-                Ok(if first < THRESHOLDS { candidate(first) } else { 0.0 })
-            }
+    /// The one that the options name, if they do.
+    pub fn named(parameters: &dyn Parameters) -> Result<Option<Threshold>> {
+        match (parameters.int("amg.strength.connections"), parameters.real_or_auto("amg.strength.threshold")) {
+            (0, theta) => Ok(theta.map(Threshold::Given)),
+            (connections, None) => Ok(Some(Threshold::Connections(connections))),
+            (_, Some(_)) => fail!(
+                OptionValue,
+                "amg.strength.threshold and amg.strength.connections cannot both be given: one follows from the other"
+            ),
         }
     }
 
-    /// The threshold on level `level`, of which `scale` is the mean of the strongest couplings. Smoothed coarse operators spread their
+    /// Its value, by the mean number of couplings of a row that are strong by some threshold: the same on all backends.
+    pub(crate) fn value(self, mean_strong: &dyn Fn(f64) -> Result<f64>) -> Result<f64> {
+        let wanted = match self {
+            Threshold::Given(theta) => return Ok(theta),
+            Threshold::Connections(wanted) => wanted as f64,
+        };
+        let candidate = |k: usize| (-0.25 * k as f64).exp2();
+        let (mut first, mut end) = (0, THRESHOLDS);
+        while first < end {
+            let middle = usize::midpoint(first, end);
+            match mean_strong(candidate(middle))? >= wanted {
+                true => end = middle,
+                false => first = middle + 1,
+            }
+        }
+        // A row may have fewer couplings than that.
+        Ok(if first < THRESHOLDS { candidate(first) } else { 0.0 })
+    }
+
+    /// The threshold of the symmetric measure on level `level`, of which `scale` is the mean of the strongest couplings. Smoothed coarse operators spread their
     /// couplings over more neighbours; so do wide stencils, whose couplings are all small, and none of which may be lost for that.
-    fn usual(block: Block, level: usize, scale: f64) -> f64 {
+    pub(crate) fn usual(block: Block, level: usize, scale: f64) -> f64 {
         let scalar = 0.08 * 0.5_f64.powi(level as i32);
         let usual = if block == Block::SCALAR { scalar } else { 0.04 };
         usual.min(0.5 * scale)
-    }
-}
-
-impl StrengthMeasure {
-    /// Names of the measures, as the options spell them.
-    pub const NAMES: &[&str] = &["classical", "absolute", "symmetric"];
-
-    /// The one of this name, for a matrix in these blocks.
-    pub fn new(name: &str, parameters: &dyn Parameters, block: Block) -> Result<StrengthMeasure> {
-        let theta = parameters.real_or_auto("amg.strength.threshold");
-        let connections = parameters.int("amg.strength.connections");
-        if connections > 0 && name != "symmetric" {
-            return fail!(
-                OptionValue,
-                "amg.strength.connections needs the symmetric measure, and amg.strength.type is \"{name}\"; use \"symmetric\", or \
-                 amg.strength.connections 0"
-            );
-        }
-        Ok(match name {
-            "classical" if block != Block::SCALAR => {
-                return fail!(
-                    Unsupported,
-                    "amg.strength.type \"classical\" needs a scalar matrix; use \"absolute\" or \"symmetric\" for blocks"
-                );
-            }
-            "classical" => StrengthMeasure::Classical {
-                theta: theta.unwrap_or(0.25),
-                max_row_sum: parameters.real("amg.strength.max_row_sum"),
-            },
-            "absolute" => StrengthMeasure::Absolute { theta: theta.unwrap_or(0.25) },
-            _ => StrengthMeasure::Symmetric(match (connections, theta) {
-                (0, Some(theta)) => Threshold::Given(theta),
-                (0, None) => Threshold::Usual,
-                (connections, None) => Threshold::Connections(connections),
-                (_, Some(_)) => {
-                    return fail!(
-                        OptionValue,
-                        "amg.strength.threshold and amg.strength.connections cannot both be given: one follows from the other"
-                    );
-                }
-            }),
-        })
     }
 }
 

@@ -5,7 +5,7 @@
 //! solve backend is where the levels are stored and cycles run. [`Store`] leads from one to the other; where both are
 //! the same device nothing leaves it.
 
-use super::parameters::{Estimate, MAX_FUNCTIONS, StrengthMeasure};
+use super::parameters::{Estimate, MAX_FUNCTIONS};
 use super::spectrum::Largest;
 use super::{Backend, Colours, Columns, Operator};
 use crate::error::{Error, Result};
@@ -57,6 +57,8 @@ pub(crate) trait NearNullVectors<S: Setup>: Held + Sized {
     fn count(&self) -> usize;
     /// A copy of one of them.
     fn vector(&self, setup: &S, i: usize) -> Result<S::Buffer<f64>>;
+    /// The same vectors on the coarse unknowns of a splitting.
+    fn injected(&self, setup: &S, coarse: &S::Splitting) -> Result<Self>;
     /// Other vectors for the same nodes.
     fn with_vectors(&self, setup: &S, vectors: &[S::Buffer<f64>]) -> Result<Self>;
     /// A prolongator from a level with this near-null space, without the smallest blocks of each row as long as `share` of
@@ -344,8 +346,6 @@ pub(crate) trait Setup: Backend {
         symbolic: Option<&Self::Within>,
     ) -> Result<(Self::Matrix<T>, Self::Within)>;
 
-    /// The strong couplings of the matrix of level `level`.
-    fn strength<T: Scalar>(&self, a: &Self::Matrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Self::Graph>;
     /// Whether two graphs are the same.
     fn same_graph(&self, one: &Self::Graph, other: &Self::Graph) -> Result<bool>;
     /// Whether coarse unknowns are the same.

@@ -62,7 +62,7 @@ impl<'a> Constraint<'a> {
 
     /// The same with the blocks of the pattern that are kept alone.
     pub fn of_kept(p: &Structure, kept: Option<&[i32]>, space: &'a NearNullSpace) -> Result<Constraint<'a>> {
-        let k = space.count;
+        let (k, m) = (space.count, space.dofs_per_node);
         let (offsets, columns) = p.own_arrays();
         let mut constraint = Constraint { space, inverse: Vec::new() };
         let mut gram = try_vec(p.rows * k * k, 0.0)?;
@@ -73,7 +73,7 @@ impl<'a> Constraint<'a> {
                     columns[row.clone()].iter().zip(row).filter(|(_, b)| kept.is_none_or(|kept| kept[*b] != 0))
                 {
                     for (e, sum) in gram.iter_mut().enumerate() {
-                        for r in 0..k {
+                        for r in 0..m {
                             *sum += constraint.at(*g, r, e / k) * constraint.at(*g, r, e % k);
                         }
                     }
@@ -88,21 +88,21 @@ impl<'a> Constraint<'a> {
         Ok(constraint)
     }
 
-    /// Row `r` of vector `c` on an aggregate.
+    /// Row `r` of vector `c` on an aggregate, or on a coarse unknown.
     #[inline(always)]
     pub fn at(&self, aggregate: i32, r: usize, c: usize) -> f64 {
-        let k = self.space.count;
-        self.space.vectors[c * (self.space.vectors.len() / k) + aggregate as usize * k + r]
+        let (k, m) = (self.space.count, self.space.dofs_per_node);
+        self.space.vectors[c * (self.space.vectors.len() / k) + aggregate as usize * m + r]
     }
 
     /// Takes out of the blocks of row `i` what changes P B_c.
     fn project<T: Scalar>(&self, i: usize, columns: &[i32], rows: usize, blocks: &mut [T]) {
-        let k = self.space.count;
+        let (k, m) = (self.space.count, self.space.dofs_per_node);
         let (mut action, mut multipliers) = ([0.0; MAX_BLOCK * MAX_BLOCK], [0.0; MAX_BLOCK * MAX_BLOCK]);
-        for (g, block) in columns.iter().zip(blocks.chunks_exact(rows * k)) {
+        for (g, block) in columns.iter().zip(blocks.chunks_exact(rows * m)) {
             for (e, sum) in action[..rows * k].iter_mut().enumerate() {
-                for q in 0..k {
-                    *sum += block[e / k * k + q].to_f64() * self.at(*g, q, e % k);
+                for q in 0..m {
+                    *sum += block[e / k * m + q].to_f64() * self.at(*g, q, e % k);
                 }
             }
         }
@@ -112,11 +112,11 @@ impl<'a> Constraint<'a> {
                 *sum += action[e / k * k + q] * inverse[q * k + e % k];
             }
         }
-        for (g, block) in columns.iter().zip(blocks.chunks_exact_mut(rows * k)) {
+        for (g, block) in columns.iter().zip(blocks.chunks_exact_mut(rows * m)) {
             for (e, value) in block.iter_mut().enumerate() {
                 let mut change = 0.0;
                 for q in 0..k {
-                    change += multipliers[e / k * k + q] * self.at(*g, e % k, q);
+                    change += multipliers[e / m * k + q] * self.at(*g, e % m, q);
                 }
                 *value = T::from_f64(value.to_f64() - change);
             }
@@ -251,10 +251,10 @@ impl<T: Scalar> Interpolation<Host, T> for EnergyMinimisation {
         let values = minimise(&a, &inverse, &p0, &structure, &constraint, &weights)?;
         let p = SharedCsr { structure, values: Arc::new(values) };
         Ok(Interpolated {
-            p: p.into(),
             near_null_space: Some(Arc::new(coarse_space)),
             largest_eigenvalue: Some((largest.clone(), inverse)),
             symbolic: Some(Arc::new(EnergySymbolic(largest))),
+            ..Interpolated::alone(p.into())
         })
     }
 }

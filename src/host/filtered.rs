@@ -92,7 +92,8 @@ fn flags<T: Scalar>(p: &CsrView<'_, T>, offsets: &[i64], share: f64) -> Result<V
 
 /// The values of the blocks that stay.
 fn corrected<T: Scalar>(p: &CsrView<'_, T>, to: &Structure, constraint: &Constraint<'_>) -> Result<Vec<T>> {
-    let (rows, k, width) = (to.block.rows, to.block.cols, to.block.len());
+    let (rows, m, width) = (to.block.rows, to.block.cols, to.block.len());
+    let k = constraint.space.count;
     let (offsets, columns) = to.own_arrays();
     let mut values = try_vec(columns.len() * width, T::ZERO)?;
     par::for_each_segment_mut(&mut values, offsets, width, par::ROW_GRAIN, |range, piece| {
@@ -109,8 +110,8 @@ fn corrected<T: Scalar>(p: &CsrView<'_, T>, to: &Structure, constraint: &Constra
                     continue;
                 }
                 for (e, sum) in action[..rows * k].iter_mut().enumerate() {
-                    for q in 0..k {
-                        *sum += block[e / k * k + q].to_f64() * constraint.at(g as i32, q, e % k);
+                    for q in 0..m {
+                        *sum += block[e / k * m + q].to_f64() * constraint.at(g as i32, q, e % k);
                     }
                 }
             }
@@ -124,7 +125,7 @@ fn corrected<T: Scalar>(p: &CsrView<'_, T>, to: &Structure, constraint: &Constra
                 for (e, value) in block.iter_mut().enumerate() {
                     let mut change = 0.0;
                     for q in 0..k {
-                        change += multipliers[e / k * k + q] * constraint.at(*g, e % k, q);
+                        change += multipliers[e / m * k + q] * constraint.at(*g, e % m, q);
                     }
                     *value = T::from_f64(value.to_f64() + change);
                 }

@@ -1,6 +1,7 @@
 //! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend,
 //! so each kernel here gives the same bits whatever the number of threads.
 
+pub mod affinity;
 pub mod aggressive;
 mod any_matrix;
 pub mod arnoldi;
@@ -27,6 +28,7 @@ pub mod hmis;
 pub mod interleaved_sum;
 pub mod l1_gauss_seidel;
 pub mod lanczos;
+pub mod least_squares;
 mod matrix;
 pub mod mis2;
 pub mod mm_ext;

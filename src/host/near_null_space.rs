@@ -1,7 +1,7 @@
 //! The near-null space of a level on the host.
 
 use super::{Host, HostMatrix, HostPattern, filtered};
-use crate::backend::setup::{Held, NearNullVectors};
+use crate::backend::setup::{CoarseSet, Held, NearNullVectors};
 use crate::error::{Result, try_capacity, try_copy};
 use crate::scalar::Scalar;
 use crate::sparse::NearNullSpace;
@@ -20,6 +20,14 @@ impl NearNullVectors<Host> for NearNullSpace {
     fn vector(&self, _: &Host, i: usize) -> Result<Vec<f64>> {
         let rows = self.vectors.len() / self.count;
         try_copy(&self.vectors[i * rows..][..rows])
+    }
+
+    fn injected(&self, _: &Host, coarse: &Vec<bool>) -> Result<NearNullSpace> {
+        let mut all = try_capacity(self.count * coarse.count())?;
+        for vector in self.vectors.chunks_exact(coarse.len().max(1)) {
+            all.extend(vector.iter().zip(coarse).filter(|(_, coarse)| **coarse).map(|(v, _)| *v));
+        }
+        Ok(NearNullSpace { dofs_per_node: 1, count: self.count, vectors: all })
     }
 
     fn with_vectors(&self, _: &Host, vectors: &[Vec<f64>]) -> Result<NearNullSpace> {

@@ -8,10 +8,10 @@ use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
 use super::scaling::{self, Rounding as StoreRounding};
 use super::transpose::{self, TransposeSymbolic};
-use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil, strength};
+use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, stencil};
 use crate::backend::Operator;
 use crate::backend::common::line_axes;
-use crate::backend::parameters::{Estimate, StrengthMeasure};
+use crate::backend::parameters::Estimate;
 use crate::backend::setup::{
     By, Candidate, Coarse, CoarseSet, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix, Stored,
 };
@@ -156,22 +156,6 @@ impl Setup for Host {
         _: Option<&()>,
     ) -> Result<(HostMatrix<T>, ())> {
         Ok((functions.within(&a.view())?.into_shared().into(), ()))
-    }
-
-    /// On a grid the axes are chosen by the matrix itself.
-    fn strength<T: Scalar>(&self, a: &HostMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Graph> {
-        let HostMatrix::Rows(a) = a else { return Graph::empty() };
-        let a = a.view();
-        let over = self.divided(a.scalar_rows());
-        let graph = match *measure {
-            StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(&a, theta, max_row_sum)?,
-            StrengthMeasure::Absolute { theta } => strength::absolute(&a, theta)?,
-            StrengthMeasure::Symmetric(threshold) => {
-                let measure = strength::Symmetric::among(&a, over.map(|over| &**over))?;
-                measure.graph(threshold.value(a.block, level, &measure)?)?
-            }
-        };
-        Ok(graph)
     }
 
     fn same_graph(&self, one: &Graph, other: &Graph) -> Result<bool> {

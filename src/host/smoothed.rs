@@ -68,9 +68,29 @@ impl<'a, T: Scalar> Step<'a, T> {
         let strong = over.map_or(Ok(s.columns.len()), |over| divided::all_couplings(over, s, &rows_of(over, a)))?;
         let weak = strong + a.rows < entries;
         let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s, over.is_some())?) } else { None };
+        Step::by(host, a, filtered, (weight, estimate), earlier)
+    }
+
+    /// The same with all couplings.
+    pub fn whole(
+        host: &Host,
+        a: &CsrView<'a, T>,
+        how: (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
+        Step::by(host, a, None, how, earlier)
+    }
+
+    fn by(
+        host: &Host,
+        a: &CsrView<'a, T>,
+        filtered: Option<Csr<T>>,
+        (weight, estimate): (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
         let used = filtered.as_ref().map_or(*a, Csr::view);
         let mut inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
-        if let Some(over) = over {
+        if let Some(over) = host.divided(a.scalar_rows()) {
             over.complete(&mut inverse, a.scalar_rows())?;
         }
         let largest = host.largest_of_rows(&estimate, &used, &inverse, earlier)?;
@@ -269,7 +289,7 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let largest_eigenvalue = step.into_inverse_of_a().map(|inverse| (largest.clone(), inverse));
         let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(SmoothedSymbolic { largest, numeric });
         let (p, near_null_space) = (p.into(), Some(near_null_space));
-        Ok(Interpolated { p, near_null_space, largest_eigenvalue, symbolic: Some(symbolic) })
+        Ok(Interpolated { near_null_space, largest_eigenvalue, symbolic: Some(symbolic), ..Interpolated::alone(p) })
     }
 }
 

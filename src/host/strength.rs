@@ -1,8 +1,9 @@
 //! Strength of connection on the host.
 
-use super::rows;
+use super::{Host, HostMatrix, rows};
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
-use crate::backend::parameters::SymmetricMeasure;
+use crate::backend::components::{Strength, StrengthInput};
+use crate::backend::parameters::Threshold;
 use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
@@ -185,9 +186,10 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
 }
 
 /// Over the rows of all ranks.
-impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
-    /// What a threshold can be compared with. It is 1/6 for the 7-point and 1/26 for the 27-point Laplacian.
-    fn scale(&self) -> Result<f64> {
+impl<T: Scalar> Symmetric<'_, T> {
+    /// Mean over the rows of the strongest coupling, which a threshold can be compared with. It is 1/6 for the 7-point and 1/26 for the
+    /// 27-point Laplacian.
+    pub fn scale(&self) -> Result<f64> {
         let (count, step) = sample(self.a.rows);
         let Some(over) = self.over else { return Ok(mean(count, |k| self.strongest(k * step))) };
         let own = over.own_blocks(self.a.rows, self.a.block.rows);
@@ -196,7 +198,8 @@ impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
         Ok(mean(count, |k| all[k]))
     }
 
-    fn mean_strong(&self, theta: f64) -> Result<f64> {
+    /// Mean over a sample of the rows of the number of couplings that are strong by this threshold.
+    pub fn mean_strong(&self, theta: f64) -> Result<f64> {
         let (own, _) = self.sampled(theta);
         let strong = match self.over {
             Some(over) => over.ranks.reduce(own, Reduction::Sum)?,
@@ -219,7 +222,7 @@ fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
 }
 
 /// A graph from the strong columns that `row` puts first into an array as long as the matrix's row, and counts.
-fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut [i32]) -> usize + Sync) -> Result<Graph> {
+pub(super) fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut [i32]) -> usize + Sync) -> Result<Graph> {
     let (offsets, columns, _) = rows::build::<()>(a.rows, 0, |range, out| {
         let longest = range.clone().map(|i| a.row_range(i).len()).max().unwrap_or(0);
         let mut strong = try_vec(longest, 0_i32)?;
@@ -237,7 +240,12 @@ fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut [i32]) -> usize
 /// Puts the columns of row `i` that are strong first into `out`, in the order of the row. Whether one is cannot be foretold, so there is no
 /// branch on it.
 #[inline(always)]
-fn select<T: Scalar>(a: &CsrView<'_, T>, i: usize, out: &mut [i32], strong: impl Fn(usize, usize) -> bool) -> usize {
+pub(super) fn select<T: Scalar>(
+    a: &CsrView<'_, T>,
+    i: usize,
+    out: &mut [i32],
+    strong: impl Fn(usize, usize) -> bool,
+) -> usize {
     let mut count = 0;
     for k in a.row_range(i) {
         let j = a.col(k);
@@ -247,10 +255,45 @@ fn select<T: Scalar>(a: &CsrView<'_, T>, i: usize, out: &mut [i32], strong: impl
     count
 }
 
+/// The component [`classical`].
+pub struct ClassicalStrength;
+
+impl<T: Scalar> Strength<Host, T> for ClassicalStrength {
+    fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
+        input.check_scalar("classical")?;
+        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        classical(&a.view(), input.share(), input.parameters.real("amg.strength.max_row_sum"))
+    }
+}
+
+/// The component [`absolute`].
+pub struct AbsoluteStrength;
+
+impl<T: Scalar> Strength<Host, T> for AbsoluteStrength {
+    fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
+        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        absolute(&a.view(), input.share())
+    }
+}
+
+/// The component [`Symmetric`].
+pub struct SymmetricStrength;
+
+impl<T: Scalar> Strength<Host, T> for SymmetricStrength {
+    fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
+        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        let a = a.view();
+        let measure = Symmetric::among(&a, input.setup.divided(a.scalar_rows()).map(|over| &**over))?;
+        measure.graph(match Threshold::named(input.parameters)? {
+            Some(threshold) => threshold.value(&|theta| measure.mean_strong(theta))?,
+            None => Threshold::usual(a.block, input.level, measure.scale()?),
+        })
+    }
+}
+
 #[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
-    use crate::backend::parameters::Threshold;
     use crate::sparse::Csr;
 
     #[test]
@@ -326,7 +369,7 @@ mod tests {
             let measure = Symmetric::new(&a.view()).unwrap();
             let mean_with = |theta: f64| mean_row(&measure.graph(theta).unwrap(), a.rows);
             for wanted in [1, 3, 5] {
-                let theta = Threshold::Connections(wanted).value(a.block, 2, &measure).unwrap();
+                let theta = Threshold::Connections(wanted).value(&|theta| measure.mean_strong(theta)).unwrap();
                 assert!(theta > 0.0 && mean_with(theta) >= wanted as f64, "{name}, {wanted}: {theta}");
                 assert!(
                     theta == 1.0 || mean_with(theta * 0.25_f64.exp2()) < wanted as f64,
@@ -334,7 +377,7 @@ mod tests {
                 );
             }
             // More than there are.
-            assert_eq!(Threshold::Connections(200).value(a.block, 2, &measure).unwrap(), 0.0);
+            assert_eq!(Threshold::Connections(200).value(&|theta| measure.mean_strong(theta)).unwrap(), 0.0);
         }
     }
 

@@ -4,6 +4,7 @@ use super::Method;
 use crate::amg::plan::Plan;
 use crate::components::{
     ANY_GAUSS_SEIDEL, OverRanks, coarsening_info, default_coarsening, default_smoother, smoother_over_ranks,
+    strength_info,
 };
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
@@ -134,6 +135,7 @@ pub(crate) fn divided(matrix: &Matrix, config: &Config, entries: usize, aggregat
         && effective.real("amg.interpolation.kept_norm") == 1.0
         && effective.int("amg.near_null_space.steps") == 0
         && coarsening.divided_with == Some(&*interpolation)
+        && !strength_info(&name("amg.strength.type", coarsening.strength)).uses_near_null_space
         && smoother_over_ranks(&smoother) == OverRanks::Divided
         && !effective.has_set("amg.smoother.levels")
         && !plan.is_undecided()

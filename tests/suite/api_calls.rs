@@ -73,7 +73,10 @@ const KEYS: &[(&str, &[&str])] = &[
     ("solver.max_iterations", &["0", "3", "200", "-1"]),
     ("solver.restart", &["1", "5", "30", "0"]),
     ("amg.coarsening.type", &["auto", "pmis", "hmis", "mis2", "pairwise", "rs"]),
-    ("amg.interpolation.type", &["auto", "direct", "extended_i", "energy", "mm_ext_i", "smoothed", "tentative"]),
+    (
+        "amg.interpolation.type",
+        &["auto", "direct", "extended_i", "energy", "least_squares", "mm_ext_i", "smoothed", "tentative"],
+    ),
     ("amg.interpolation.kept_norm", &["1", "0.9", "0"]),
     ("amg.near_null_space.steps", &["0", "2", "-1"]),
     ("amg.near_null_space.random", &["0", "2", "9"]),

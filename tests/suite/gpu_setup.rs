@@ -64,6 +64,7 @@ pub const COMPONENTS: &[Options] = &[
         ("precision.setup", "f32"),
         ("amg.smoother.type", "l1_jacobi"),
     ],
+    &[("amg.coarsening.type", "pmis"), ("amg.interpolation.type", "least_squares"), ("amg.smoother.type", "chebyshev")],
 ];
 
 pub fn config(options: &[(&str, &str)]) -> Config {
@@ -446,7 +447,10 @@ fn the_host_waits_less_than_twelve_times_a_level() {
             let waits: usize = place.strip_suffix(" times").unwrap().parse().unwrap();
             let levels = report.levels.len();
             // A filtered prolongator takes one more, for the size of what stays.
-            let most = if options.iter().any(|(key, _)| *key == "amg.interpolation.kept_norm") { 13 } else { 12 };
+            let has = |key: &str, value: &str| options.iter().any(|(k, v)| *k == key && v.contains(value));
+            let more = usize::from(has("amg.interpolation.kept_norm", ""));
+            // Each distance is a product of its own.
+            let most = 12 + more + 24 * usize::from(has("amg.interpolation.type", "least_squares"));
             assert!(waits < most * levels, "{options:?}: {waits} waits for {levels} levels on {device}");
         }
     }

@@ -19,6 +19,7 @@ mod gpu_stress;
 mod harness;
 mod honest;
 mod interface;
+mod least_squares;
 mod matrix_market;
 mod mechanics;
 mod null_space;

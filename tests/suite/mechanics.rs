@@ -83,9 +83,14 @@ fn options_of_the_near_null_space_and_of_filtering_are_refused_where_they_do_not
     let matrix = problem("poisson5:12").unwrap();
     let context = Context::new("host:1").unwrap();
     for (key, value, coarsening, sentence) in [
-        ("amg.near_null_space.steps", "3", "pmis", "amg.coarsening.type \"pmis\" uses no near-null space"),
+        (
+            "amg.near_null_space.steps",
+            "3",
+            "pmis",
+            "amg.coarsening.type \"pmis\" with amg.interpolation.type \"extended_i\" uses no near-null space",
+        ),
         ("amg.near_null_space.random", "3", "mis2", "set amg.near_null_space.steps"),
-        ("amg.interpolation.kept_norm", "0.9", "pmis", "\"extended_i\" does not interpolate from aggregates"),
+        ("amg.interpolation.kept_norm", "0.9", "pmis", "\"extended_i\" represents no near-null space"),
     ] {
         let mut options = Config::new();
         options.set_str(key, value).unwrap();

@@ -17,6 +17,7 @@ const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "pmis"), ("amg.coarsening.aggressive_levels", "1"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "pmis"), ("amg.interpolation.type", "direct"), ("amg.smoother.type", "jacobi")],
+    &[("amg.coarsening.type", "pmis"), ("amg.interpolation.type", "least_squares"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "hmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "tentative"), ("amg.smoother.type", "l1_jacobi")],

@@ -3,8 +3,7 @@
 
 use super::Builder;
 use super::compute::Step;
-use crate::backend::components::CoarseningInput;
-use crate::backend::parameters::StrengthMeasure;
+use crate::backend::components::{CoarseningInput, StrengthInput};
 use crate::backend::setup::{Coarse, Held, Setup, SetupMatrix};
 use crate::components::{self, Components};
 use crate::context::LogLevel;
@@ -83,8 +82,9 @@ impl Builder<'_> {
         &self,
         step: &mut Step<'_, S>,
         a: &S::Matrix<T>,
+        space: Option<&S::NearNullSpace>,
     ) -> Result<Choice<S>> {
-        let graph = step.timed("strength", |step| self.graph(step, a))?;
+        let graph = step.timed("strength", |step| self.graph(step, a, space))?;
         let coarse = step.timed("coarsen", |step| self.coarse(step, a, &graph))?;
         Ok(Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) })
     }
@@ -95,10 +95,11 @@ impl Builder<'_> {
         &self,
         step: &mut Step<'_, S>,
         a: &S::Matrix<T>,
+        space: Option<&S::NearNullSpace>,
         kept: &Choice<S>,
     ) -> Result<Option<Choice<S>>> {
         let (graph, same) = step.timed("strength", |step| {
-            let graph = self.graph(step, a)?;
+            let graph = self.graph(step, a, space)?;
             let same = step.setup.same_graph(&kept.graph, &graph)?;
             let same = step.setup.is_everywhere(a.scalar_rows(), same)?;
             Ok((graph, same))
@@ -114,7 +115,12 @@ impl Builder<'_> {
         Ok((!same).then(|| Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) }))
     }
 
-    fn graph<S: Setup, T: Scalar>(&self, step: &Step<'_, S>, a: &S::Matrix<T>) -> Result<S::Graph> {
+    fn graph<S: Components, T: Scalar>(
+        &self,
+        step: &Step<'_, S>,
+        a: &S::Matrix<T>,
+        space: Option<&S::NearNullSpace>,
+    ) -> Result<S::Graph> {
         if self.is_structured() && self.config.int("amg.strength.connections") > 0 {
             return fail!(
                 OptionValue,
@@ -122,9 +128,18 @@ impl Builder<'_> {
                  amg.coarsening.axis_threshold, or amg.type \"unstructured\""
             );
         }
-        let name = self.config.choice("amg.strength.type").unwrap_or(self.coarsening().strength.to_string());
-        let measure = StrengthMeasure::new(&name, self.config, a.block())?;
-        step.setup.strength(a, &measure, step.level)
+        let (connections, measure) = (self.config.int("amg.strength.connections"), self.strength());
+        if connections > 0 && !measure.counts_connections {
+            return fail!(
+                OptionValue,
+                "amg.strength.connections needs a measure of pairs, and amg.strength.type is \"{}\"; use \"symmetric\" or \"affinity\", \
+                 or amg.strength.connections 0",
+                measure.name
+            );
+        }
+        let input =
+            StrengthInput { setup: step.setup, parameters: self.config, a, level: step.level, near_null_space: space };
+        S::strength(measure.name).expect("looked for before set-up began").graph(&input)
     }
 
     /// Coarse unknowns; on an aggressive level those of a second pass.

@@ -149,7 +149,9 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
         if !self.is_last(&old, rows) {
             let (couplings, within) = self.couplings(&mut step, &a, old.as_ref())?;
             let other = match old.as_ref().and_then(|old| old.rechecked.as_ref()) {
-                Some(kept) if builder.rechecks() => builder.other_choice(&mut step, &couplings, &kept.choice)?,
+                Some(kept) if builder.rechecks() => {
+                    builder.other_choice(&mut step, &couplings, self.space.as_deref(), &kept.choice)?
+                }
                 _ => None,
             };
             if other.is_some() {
@@ -216,7 +218,7 @@ impl<'a, S: SetupOn<S>, T: Scalar> Computing<'a, S, T> {
             (None, Some(choice)) => (Begin::Choice(choice), None, None, Formats::default(), None, None),
             (None, None) => (Begin::Matrix, None, None, Formats::default(), None, None),
         };
-        let transfers = self.builder.transfers(step, &couplings, self.space.as_deref(), begin)?;
+        let transfers = self.builder.transfers(step, (&couplings, a), self.space.as_deref(), begin)?;
         drop(couplings);
         let Some(Transfers { p, r, next_space, largest_eigenvalue, choice, symbolic }) = transfers else {
             return Ok(());

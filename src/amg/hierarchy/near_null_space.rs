@@ -27,12 +27,22 @@ impl Builder<'_> {
     pub(super) fn check_near_null_space(&self) -> Result<()> {
         let (steps, random) =
             (self.config.int("amg.near_null_space.steps"), self.config.int("amg.near_null_space.random"));
-        if (steps > 0 || random > 0) && !self.coarsening().uses_near_null_space {
+        if (steps > 0 || random > 0) && !self.uses_near_null_space() {
             return fail!(
                 OptionValue,
-                "amg.near_null_space.steps is {steps} and amg.near_null_space.random {random}, but amg.coarsening.type \"{}\" uses no \
-                 near-null space; use \"mis2\" or \"pairwise\" with them",
-                self.coarsening().name
+                "amg.near_null_space.steps is {steps} and amg.near_null_space.random {random}, but amg.coarsening.type \"{}\" with \
+                 amg.interpolation.type \"{}\" uses no near-null space; use \"mis2\" or \"pairwise\" with them, or \"pmis\" with \
+                 \"least_squares\"",
+                self.coarsening().name,
+                self.interpolation().name
+            );
+        }
+        if self.strength().uses_near_null_space && self.near_null_space.is_none() && random == 0 {
+            return fail!(
+                OptionValue,
+                "amg.strength.type \"{}\" compares unknowns by vectors of a near-null space, and the matrix has none: set them or \
+                 coordinates, or have some made by amg.near_null_space.random and amg.near_null_space.steps, 4 and 10 for example",
+                self.strength().name
             );
         }
         if random > 0 && steps == 0 && self.near_null_space.is_none() {
@@ -45,13 +55,20 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The near-null space for aggregation: the caller's vectors, random ones or constants; none for other coarsenings.
+    /// Whether a component represents a near-null space.
+    fn uses_near_null_space(&self) -> bool {
+        self.coarsening().uses_near_null_space
+            || self.interpolation().uses_near_null_space
+            || self.strength().uses_near_null_space
+    }
+
+    /// The near-null space: the caller's vectors, random ones or constants; none where no component uses it.
     pub(super) fn finest_near_null_space<S: SetupOn<S>, T: Scalar>(
         &self,
         setup: &S,
         a: &S::Matrix<T>,
     ) -> Result<Option<Arc<S::NearNullSpace>>> {
-        if !self.coarsening().uses_near_null_space {
+        if !self.uses_near_null_space() {
             return Ok(None);
         }
         let random = self.config.int("amg.near_null_space.random");

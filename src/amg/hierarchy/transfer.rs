@@ -49,12 +49,12 @@ struct Earlier<S: Setup> {
 }
 
 impl Builder<'_> {
-    /// The transfers from the level of this step, by the couplings of `a`, to the next one; none where coarsening would
-    /// leave too much.
+    /// The transfers from the level of this step, by the couplings of `a` within the `whole` matrix, to the next one; none where
+    /// coarsening would leave too much.
     pub(super) fn transfers<S: Components, T: Scalar>(
         &self,
         step: &mut Step<'_, S>,
-        a: &S::Matrix<T>,
+        (a, whole): (&S::Matrix<T>, &S::Matrix<T>),
         space: Option<&S::NearNullSpace>,
         begin: Begin<S>,
     ) -> Result<Option<Transfers<S, T>>> {
@@ -66,7 +66,7 @@ impl Builder<'_> {
             begin => {
                 let choice = match begin {
                     Begin::Choice(choice) => choice,
-                    _ => self.choose(step, a)?,
+                    _ => self.choose(step, a, space)?,
                 };
                 if self.stalls::<S, T>(step.level, a, space, &choice) {
                     return Ok(None);
@@ -74,12 +74,12 @@ impl Builder<'_> {
                 (choice, None)
             }
         };
-        let made = earlier.is_none().then(|| choice.clone());
         let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
         let input = InterpolationInput {
             setup: step.setup,
             parameters: self.config,
             a,
+            whole,
             graph: &choice.graph,
             coarse: &choice.coarse,
             near_null_space: space,
@@ -91,6 +91,16 @@ impl Builder<'_> {
         };
         let (interpolated, filtered, r, transposition) = step.timed("interpolation", |step| {
             let mut interpolated = interpolation.interpolate(&input)?;
+            interpolated.near_null_space = match (interpolated.near_null_space, space, &*choice.coarse) {
+                (None, Some(space), Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse)) => {
+                    let coarse = match &interpolated.coarse {
+                        Some(Coarse::Splitting(coarse)) => coarse,
+                        _ => coarse,
+                    };
+                    Some(Arc::new(space.injected(step.setup, coarse)?))
+                }
+                (next_space, ..) => next_space,
+            };
             let filtered = self.filter(step.setup, &mut interpolated, earlier.as_ref())?;
             let (r, transposition) = match &earlier {
                 None => (step.setup.transpose(&interpolated.p)?, None),
@@ -104,7 +114,18 @@ impl Builder<'_> {
             };
             Ok((interpolated, filtered, r, transposition))
         })?;
-        let Interpolated { p, near_null_space: next_space, largest_eigenvalue, symbolic } = interpolated;
+        let Interpolated { p, near_null_space: next_space, largest_eigenvalue, symbolic, coarse } = interpolated;
+        let choice = match coarse {
+            Some(coarse) => {
+                let choice = Choice { coarse: Arc::new(coarse), ..choice };
+                if self.stalls::<S, T>(step.level, a, space, &choice) {
+                    return Ok(None);
+                }
+                choice
+            }
+            None => choice,
+        };
+        let made = earlier.is_none().then(|| choice.clone());
         let symbolic = if self.config.text("amg.update.interpolation") == "keep" {
             TransferSymbolic::Constant(Arc::new(TransferPair::<S, T> { p: p.clone(), r: r.clone() }))
         } else {
@@ -183,11 +204,11 @@ impl Builder<'_> {
             );
         }
         let share = self.config.real("amg.interpolation.kept_norm");
-        if share < 1.0 && (self.is_structured() || !self.interpolation().needs_aggregates) {
+        if share < 1.0 && !self.interpolation().uses_near_null_space {
             return fail!(
                 OptionValue,
-                "amg.interpolation.kept_norm is {share}, and amg.interpolation.type \"{name}\" does not interpolate from aggregates; use \
-                 \"smoothed\" or \"energy\" with it, or amg.interpolation.truncation"
+                "amg.interpolation.kept_norm is {share}, and amg.interpolation.type \"{name}\" represents no near-null space; use \
+                 \"smoothed\", \"energy\" or \"least_squares\" with it, or amg.interpolation.truncation"
             );
         }
         Ok(())

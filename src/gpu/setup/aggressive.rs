@@ -32,7 +32,7 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
         let (left, right) =
             (|to: [View<'_>; 4]| run("aggressive_left", to), |to: [View<'_>; 4]| run("aggressive_right", to));
         let [left, right] =
-            count_and_write::<f32>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
+            count_and_write::<f32, 2>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
         spgemm::multiply(gpu, &left, &right)?
     };
     let kernel = gpu.kernel("aggressive_strip")?;

@@ -39,9 +39,10 @@ pub(super) fn gram_inverse(
     let (offsets, columns) = (gpu.zeroed::<i64>(p.rows + 1)?, gpu.allocate::<i32>(p.rows)?);
     let values = gpu.allocate::<f64>(p.rows * k * k)?;
     let (of_p, columns_of_p, vectors) = (p.offsets.view(), p.columns.view(), space.vectors.view());
-    let arguments: [&dyn Argument; 10] = [
+    let arguments: [&dyn Argument; 11] = [
         &(p.rows as i64),
         &(p.cols as i64),
+        &(space.dofs_per_node as i32),
         &(k as i32),
         &vectors,
         &of_p,
@@ -66,15 +67,15 @@ fn minimise<T: Scalar>(
     space: &DeviceNearNullSpace,
     weights: &[f64],
 ) -> Result<Buffer<T>> {
-    let (n, k, name) = (p.block.rows, p.block.cols, T::PRECISION.name());
+    let (n, m, k, name) = (p.block.rows, p.block.cols, space.count, T::PRECISION.name());
     let kernel = |step: &str| gpu.kernel(&format!("energy_{step}_{name}"));
     let values = gpu.zeroed::<T>(p.nnz() * p.block.len())?;
-    let (rows, count, n_, k_) = (p.rows as i64, p.cols as i64, n as i32, k as i32);
+    let (rows, count, n_, m_, k_) = (p.rows as i64, p.cols as i64, n as i32, m as i32, k as i32);
     let (offsets, columns, vectors) = (p.offsets.view(), p.columns.view(), space.vectors.view());
     let (of, tentative) = (aggregates.of.view(), p0.values.view());
     let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
     let arguments: [&dyn Argument; 8] =
-        [&rows, &((n * k) as i32), &of, &entries, &tentative, &offsets, &columns, &values.view()];
+        [&rows, &((n * m) as i32), &of, &entries, &tentative, &offsets, &columns, &values.view()];
     gpu.launch(kernel("start")?, p.rows * 32, &arguments)?;
     let gram = gram_inverse(gpu, p, None, space)?;
     let (product, multipliers) = (gpu.allocate::<T>(values.len())?, gpu.allocate::<f64>(p.rows * n * k)?);
@@ -82,15 +83,16 @@ fn minimise<T: Scalar>(
     let (gram, inverse) = (gram.view(), inverse.view());
     for weight in weights {
         let arguments: [&dyn Argument; 10] =
-            [&rows, &n_, &k_, &a_offsets, &a_columns, &a_values, &offsets, &columns, &values.view(), &product.view()];
+            [&rows, &n_, &m_, &a_offsets, &a_columns, &a_values, &offsets, &columns, &values.view(), &product.view()];
         gpu.launch(kernel("product")?, p.rows * 32, &arguments)?;
-        let arguments: [&dyn Argument; 10] =
-            [&rows, &n_, &count, &k_, &vectors, &gram, &offsets, &columns, &product.view(), &multipliers.view()];
+        let arguments: [&dyn Argument; 11] =
+            [&rows, &n_, &count, &m_, &k_, &vectors, &gram, &offsets, &columns, &product.view(), &multipliers.view()];
         gpu.launch(kernel("multipliers")?, p.rows * n, &arguments)?;
-        let arguments: [&dyn Argument; 12] = [
+        let arguments: [&dyn Argument; 13] = [
             &rows,
             &n_,
             &count,
+            &m_,
             &k_,
             &vectors,
             weight,
@@ -134,10 +136,10 @@ impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
         let weights = energy_weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
         let values = minimise(gpu, (a, &inverse), (aggregates, &p0), &pattern, &coarse_space, &weights)?;
         Ok(Interpolated {
-            p: pattern.with(values).into(),
             near_null_space: Some(Arc::new(coarse_space)),
             largest_eigenvalue: Some((largest.clone(), inverse)),
             symbolic: Some(Arc::new(EnergySymbolic(largest))),
+            ..Interpolated::alone(pattern.with(values).into())
         })
     }
 }

@@ -21,14 +21,16 @@ pub(super) fn filtered<T: Scalar>(
     };
     let inverse = energy::gram_inverse(gpu, &to, None, space)?;
     let values = gpu.allocate::<T>(to.nnz() * to.block.len())?;
-    let (rows, n, count, k) = (p.rows as i64, p.block.rows as i32, p.cols as i64, p.block.cols as i32);
+    let (rows, n, count) = (p.rows as i64, p.block.rows as i32, p.cols as i64);
+    let (m, k) = (p.block.cols as i32, space.count as i32);
     let (vectors, inverse) = (space.vectors.view(), inverse.view());
     let (offsets, columns, from) = (p.offsets.view(), p.columns.view(), p.values.view());
     let (to_offsets, to_columns) = (to.offsets.view(), to.columns.view());
-    let arguments: [&dyn Argument; 12] = [
+    let arguments: [&dyn Argument; 13] = [
         &rows,
         &n,
         &count,
+        &m,
         &k,
         &vectors,
         &inverse,

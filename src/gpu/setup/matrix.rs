@@ -117,6 +117,11 @@ pub(crate) struct DeviceGraph {
 }
 
 impl DeviceGraph {
+    /// One without rows.
+    pub fn empty(gpu: &Gpu) -> Result<DeviceGraph> {
+        Ok(DeviceGraph { rows: 0, offsets: gpu.zeroed(1)?, columns: gpu.zeroed(0)? })
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.offsets.owned_bytes() + self.columns.owned_bytes()

@@ -1,6 +1,7 @@
 //! Set-up on a GPU: what [`crate::host`] computes, on the device, with the same bits. Host and device take the same
 //! steps in the same order of summation, so coarse unknowns, patterns and values are equal.
 
+pub(crate) mod affinity;
 pub(crate) mod aggressive;
 pub(crate) mod classical_modified;
 pub(crate) mod coarse_numbering;
@@ -26,6 +27,7 @@ mod ilu0;
 pub(super) mod irregular;
 pub(crate) mod lanczos;
 mod lanes;
+pub(crate) mod least_squares;
 mod matrix;
 pub(crate) mod mis2;
 pub(crate) mod mm_ext;

@@ -431,7 +431,12 @@ impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
         let largest = step.largest().clone();
         let largest_eigenvalue = step.is_of_a().then(|| (largest.clone(), step.into_inverse()));
         let symbolic: Arc<dyn InterpolationSymbolic<Gpu>> = Arc::new(SmoothedSymbolic { tentative, largest, terms });
-        Ok(Interpolated { p: p.into(), near_null_space, largest_eigenvalue, symbolic: Some(symbolic) })
+        Ok(Interpolated {
+            near_null_space,
+            largest_eigenvalue,
+            symbolic: Some(symbolic),
+            ..Interpolated::alone(p.into())
+        })
     }
 }
 

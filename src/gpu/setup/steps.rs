@@ -9,10 +9,10 @@ use super::rounding_loss;
 use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
-    eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, strength, transpose,
+    eigenvalue, galerkin, gather_blocks, grid_levels, lanczos, transpose,
 };
 use crate::backend::common::line_axes;
-use crate::backend::parameters::{Estimate, StrengthMeasure};
+use crate::backend::parameters::Estimate;
 use crate::backend::setup::{
     By, Candidate, FormatRequest, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, StorageHint, Store, Stored,
     Symbolic, at_level,
@@ -158,21 +158,6 @@ impl Setup for Gpu {
         };
         let pattern = within.pattern();
         Ok((within.into(), pattern))
-    }
-
-    fn strength<T: Scalar>(&self, a: &GpuMatrix<T>, measure: &StrengthMeasure, level: usize) -> Result<DeviceGraph> {
-        // On a grid the axes are chosen by the matrix itself.
-        let GpuMatrix::Rows(a) = a else {
-            return Ok(DeviceGraph { rows: 0, offsets: self.zeroed(1)?, columns: self.zeroed(0)? });
-        };
-        match *measure {
-            StrengthMeasure::Classical { theta, max_row_sum } => strength::classical(self, a, theta, max_row_sum),
-            StrengthMeasure::Absolute { theta } => strength::absolute(self, a, theta),
-            StrengthMeasure::Symmetric(threshold) => {
-                let measure = strength::Symmetric::new(self, a)?;
-                measure.graph(threshold.value(a.block, level, &measure)?)
-            }
-        }
     }
 
     fn same_graph(&self, one: &DeviceGraph, other: &DeviceGraph) -> Result<bool> {

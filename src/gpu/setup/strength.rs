@@ -1,10 +1,12 @@
 //! Strength of connection on a GPU. The work is in `kernels/strength.cu`: a first pass over the matrix marks the strong entries with a byte
 //! each and counts those of a row, a second one over the columns alone collects them.
 
+use super::grid::GpuMatrix;
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
-use crate::backend::parameters::SymmetricMeasure;
+use crate::backend::components::{Strength, StrengthInput};
+use crate::backend::parameters::Threshold;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
@@ -83,9 +85,9 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
 }
 
 /// Both synchronise.
-impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
-    /// The rows that it is taken from are few enough to be added on the host, in its order.
-    fn scale(&self) -> Result<f64> {
+impl<T: Scalar> Symmetric<'_, T> {
+    /// As [`crate::host::strength::Symmetric::scale`]. The rows that it is taken from are few enough to be added on the host, in its order.
+    pub fn scale(&self) -> Result<f64> {
         let Symmetric { gpu, a, diagonal } = self;
         let (count, step) = sample(a.rows);
         let strongest = gpu.allocate::<f64>(count)?;
@@ -96,13 +98,14 @@ impl<T: Scalar> SymmetricMeasure for Symmetric<'_, T> {
         Ok(mean(count, |k| strongest[k]))
     }
 
-    fn mean_strong(&self, theta: f64) -> Result<f64> {
+    /// As [`crate::host::strength::Symmetric::mean_strong`].
+    pub fn mean_strong(&self, theta: f64) -> Result<f64> {
         Ok(self.sampled(theta)?.0 as f64 / sample(self.a.rows).0.max(1) as f64)
     }
 }
 
 /// Runs a kernel with a group for each of `rows` rows: their number, `numbers`, the matrix, `arrays`.
-fn launch<T: Scalar>(
+pub(super) fn launch<T: Scalar>(
     gpu: &Gpu,
     name: &str,
     a: &DeviceCsr<T>,
@@ -121,7 +124,11 @@ fn launch<T: Scalar>(
 }
 
 /// The graph of the entries that `mark` marks and counts.
-fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -> Result<()>) -> Result<DeviceGraph> {
+pub(super) fn graph<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    mark: impl FnOnce(View, View) -> Result<()>,
+) -> Result<DeviceGraph> {
     let (strong, counts) = (gpu.allocate::<u8>(a.nnz())?, gpu.allocate::<i32>(a.rows)?);
     mark(strong.view(), counts.view())?;
     let (offsets, total) = gpu.offsets(&counts)?;
@@ -135,11 +142,45 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
     Ok(DeviceGraph { rows: a.rows, offsets, columns })
 }
 
+/// The component [`classical`].
+pub(crate) struct ClassicalStrength;
+
+impl<T: Scalar> Strength<Gpu, T> for ClassicalStrength {
+    fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
+        input.check_scalar("classical")?;
+        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
+        classical(input.setup, a, input.share(), input.parameters.real("amg.strength.max_row_sum"))
+    }
+}
+
+/// The component [`absolute`].
+pub(crate) struct AbsoluteStrength;
+
+impl<T: Scalar> Strength<Gpu, T> for AbsoluteStrength {
+    fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
+        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
+        absolute(input.setup, a, input.share())
+    }
+}
+
+/// The component [`Symmetric`].
+pub(crate) struct SymmetricStrength;
+
+impl<T: Scalar> Strength<Gpu, T> for SymmetricStrength {
+    fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
+        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
+        let measure = Symmetric::new(input.setup, a)?;
+        measure.graph(match Threshold::named(input.parameters)? {
+            Some(threshold) => threshold.value(&|theta| measure.mean_strong(theta))?,
+            None => Threshold::usual(a.block, input.level, measure.scale()?),
+        })
+    }
+}
+
 #[cfg(feature = "unit-tests")]
 mod tests {
     use super::super::tests::{download, irregular, narrow, problems};
     use super::*;
-    use crate::backend::parameters::Threshold;
     use crate::gpu::tests::devices;
     use crate::host::strength as host;
     use crate::sparse::{Csr, Graph};
@@ -172,8 +213,9 @@ mod tests {
             assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().unwrap().to_bits(), "{name}");
             assert_eq!(measure.strong_share(0.08).unwrap(), symmetric.strong_share(0.08).unwrap(), "{name}");
             for wanted in [Threshold::Connections(2), Threshold::Connections(5), Threshold::Connections(1000)] {
-                let theta = |of: &dyn SymmetricMeasure| wanted.value(view.block, 0, of).unwrap();
-                assert_eq!(theta(&measure).to_bits(), theta(&symmetric).to_bits(), "{name}, {wanted:?}");
+                let theta = wanted.value(&|theta| measure.mean_strong(theta)).unwrap();
+                let expected = wanted.value(&|theta| symmetric.mean_strong(theta)).unwrap();
+                assert_eq!(theta.to_bits(), expected.to_bits(), "{name}, {wanted:?}");
             }
             for theta in thetas {
                 let s = absolute(&gpu, &on_device, theta).unwrap();
