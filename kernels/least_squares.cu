@@ -289,7 +289,7 @@ DEVICE void least_squares_rows(i64 rows, int k, const In<f64> &vectors, const In
 
 // Turns A P into P plus that, times D⁻¹ and a factor. Columns ascend in both.
 template <class T>
-DEVICE void least_squares_smooth(i64 rows, T factor, const In<T> &inverse, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+DEVICE void least_squares_jacobi(i64 rows, T factor, const In<T> &inverse, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                  const In<i64> &to_offsets, const In<i32> &to_columns, const Out<T> &to_values) {
     const i64 i = global_index();
     if (i >= rows) {
@@ -307,10 +307,57 @@ DEVICE void least_squares_smooth(i64 rows, T factor, const In<T> &inverse, const
     }
 }
 
+// The strong neighbours of each fine unknown and the unknown itself, coarse ones alone. Runs twice.
+template <class T>
+DEVICE void least_squares_near(i64 rows, const In<i32> &number, const In<i64> &strong_offsets, const In<i32> &strong_columns,
+                               const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &counts) {
+    const i64 i = global_index();
+    if (i >= rows) {
+        return;
+    }
+    const i64 begin = strong_offsets[i], end = number[i] < 0 ? strong_offsets[i + 1] : begin;
+    if (to_offsets.len == 0) {
+        counts[i] = static_cast<i32>(end - begin + 1);
+        return;
+    }
+    i64 to = to_offsets[i];
+    for (i64 k = begin; k < end; ++k) {
+        to_columns[to] = strong_columns[k];
+        to_values[to++] = 1;
+    }
+    to_columns[to] = static_cast<i32>(i);
+    to_values[to] = 1;
+}
+
+// The entries of P in the pattern of one that has more. Columns ascend in both.
+template <class T>
+DEVICE void least_squares_embed(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<i64> &to_offsets,
+                                const In<i32> &to_columns, const Out<T> &to_values) {
+    const i64 i = global_index();
+    if (i >= rows) {
+        return;
+    }
+    i64 from = offsets[i];
+    const i64 end = offsets[i + 1];
+    for (i64 to = to_offsets[i]; to < to_offsets[i + 1] && from < end; ++to) {
+        if (columns[from] == to_columns[to]) {
+            to_values[to] = values[from++];
+        }
+    }
+}
+
 #define LEAST_SQUARES(T) \
-    KERNEL(least_squares_smooth_##T, i64 rows, f64 factor, In<T> inverse, In<i64> offsets, In<i32> columns, In<T> values, \
+    KERNEL(least_squares_near_##T, i64 rows, In<i32> number, In<i64> strong_offsets, In<i32> strong_columns, In<i64> to_offsets, \
+           Out<i32> to_columns, Out<T> to_values, Out<i32> counts) { \
+        least_squares_near<T>(rows, number, strong_offsets, strong_columns, to_offsets, to_columns, to_values, counts); \
+    } \
+    KERNEL(least_squares_embed_##T, i64 rows, In<i64> offsets, In<i32> columns, In<T> values, In<i64> to_offsets, In<i32> to_columns, \
+           Out<T> to_values) { \
+        least_squares_embed<T>(rows, offsets, columns, values, to_offsets, to_columns, to_values); \
+    } \
+    KERNEL(least_squares_jacobi_##T, i64 rows, f64 factor, In<T> inverse, In<i64> offsets, In<i32> columns, In<T> values, \
            In<i64> to_offsets, In<i32> to_columns, Out<T> to_values) { \
-        least_squares_smooth<T>(rows, As<T>::of(factor), inverse, offsets, columns, values, to_offsets, to_columns, to_values); \
+        least_squares_jacobi<T>(rows, As<T>::of(factor), inverse, offsets, columns, values, to_offsets, to_columns, to_values); \
     } \
     KERNEL(least_squares_starts_##T, i64 rows, In<i32> number, In<u8> reach, In<i64> to_offsets, Out<i32> to_columns, Out<T> to_values, \
            Out<i32> counts) { \

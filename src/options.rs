@@ -177,7 +177,7 @@ rows! {
         "smoothed, least_squares with smoothing: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
     "amg.interpolation.energy.steps", Kind::Int { min: 1, max: 100 }, "4", "-", "-",
-        "energy: steps of the minimisation, which start from the tentative prolongator. Each is about as much work as smoothing it once.",
+        "energy, least_squares with smoothing energy: steps of the minimisation, which start from the tentative prolongator or the fit. Each is about as much work as smoothing it once.",
         "As many iterations as with the minimum itself in elasticity, within one or two.";
     "amg.interpolation.least_squares.nearest", Kind::Int { min: 1, max: 16 }, "2", "-", "-",
         "least_squares: the number of strong couplings, one after the other, by which coarse unknowns are reached from a fine one before its weights are fitted.",
@@ -192,7 +192,7 @@ rows! {
         "least_squares: and where the weights have at most this 2-norm.",
         "That of the published method. Larger weights come from coarse unknowns that nearly lie in a line.";
     "amg.interpolation.least_squares.smoothing", choice(backend::least_squares::Smoothing::CHOICES), "none", "-", "-",
-        "least_squares: jacobi smooths the interpolation by one Jacobi step of the whole matrix, with amg.interpolation.weight.",
+        "least_squares: what is done after the fit. jacobi: one Jacobi step of the whole matrix, with amg.interpolation.weight. energy: steps of energy minimisation, amg.interpolation.energy.steps, on a pattern that is one strong coupling wider; coarse unknowns keep their values, and the near-null space stays exact.",
         "TODO";
     "amg.interpolation.kept_norm", Kind::Real { min: 0.5, max: 1.0, auto: false }, "1", "-", "-",
         "smoothed, energy, tentative, least_squares: the smallest blocks of each row of a prolongator are dropped as long as this share of the norm of the row stays, and the other blocks are corrected so that the row does the same to the near-null space as before. 1 keeps all. Rows of more than 512 blocks, and those that would lose a vector of the near-null space, keep theirs.",

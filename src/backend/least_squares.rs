@@ -1,6 +1,6 @@
 //! Rules of least-squares interpolation on which the backends must agree.
 
-use super::parameters::{Estimate, Parameters};
+use super::parameters::Parameters;
 use crate::error::{Result, fail};
 
 /// The reach of a fine unknown whose fit fails at every distance. It becomes a coarse one.
@@ -47,20 +47,25 @@ impl Rules {
     }
 }
 
-/// The Jacobi step after the fit.
-pub struct Smoothing;
+/// What is done to an interpolation after the fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Smoothing {
+    /// A Jacobi step of the whole matrix.
+    Jacobi,
+    /// Steps to the least energy, on a pattern that is one strong coupling wider.
+    Energy,
+}
 
 impl Smoothing {
     /// The choices, as the options spell them.
-    pub const CHOICES: &[&str] = &["none", "jacobi"];
+    pub const CHOICES: &[&str] = &["none", "jacobi", "energy"];
 
-    /// Whether the options ask for it.
-    pub fn is_asked(parameters: &dyn Parameters) -> bool {
-        parameters.text("amg.interpolation.least_squares.smoothing") == "jacobi"
-    }
-
-    /// The weight, and how the eigenvalue is estimated.
-    pub fn new(parameters: &dyn Parameters) -> (f64, Estimate) {
-        (parameters.real("amg.interpolation.weight"), Estimate::new(parameters))
+    /// What the options ask for, if anything.
+    pub fn asked(parameters: &dyn Parameters) -> Option<Smoothing> {
+        match &*parameters.text("amg.interpolation.least_squares.smoothing") {
+            "jacobi" => Some(Smoothing::Jacobi),
+            "energy" => Some(Smoothing::Energy),
+            _ => None,
+        }
     }
 }

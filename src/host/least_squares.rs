@@ -14,13 +14,14 @@
 //! and the equations lose no digits to a distant origin of coordinates. Where the vectors are more than the coarse
 //! unknowns, the weights are those of least squares, with each vector in units of its own size.
 
+mod smoothing;
+
 use super::extended_i::coarse_numbers;
-use super::smoothed::Step;
 use super::truncate::{self, Truncation};
 use super::{Host, rows, spgemm};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::least_squares::{JOINS, REFINEMENTS, RIDGE, Rules, Smoothing};
-use crate::backend::setup::Coarse;
+use crate::backend::setup::{Coarse, NearNullVectors};
 use crate::backend::spectrum::Largest;
 use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
@@ -402,21 +403,29 @@ impl<T: Scalar> Interpolation<Host, T> for LeastSquares {
         let smoothed_before = earlier.and_then(|earlier| earlier.smoothed.as_ref());
         let pattern = smoothed_before.map(|(_, pattern)| &**pattern).or(input.pattern().map(|p| &**p.rows()));
         let before = earlier.and_then(|earlier| Some((&earlier.reach[..], pattern?)));
-        let fitted = interpolate(&input.a.view(), input.graph, coarse, space, how, before)?;
-        let (mut p, mut smoothed, mut largest_eigenvalue) = (fitted.p, None, None);
-        if Smoothing::is_asked(input.parameters) {
-            let (a, how) = (input.whole.view(), Smoothing::new(input.parameters));
-            let step = Step::whole(input.setup, &a, how, smoothed_before.map(|(largest, _)| largest))?;
-            let result = step.smooth(&p)?;
-            smoothed = Some((step.largest().clone(), p.into_shared().structure));
-            p = result;
-            largest_eigenvalue = Some(step.largest().clone()).zip(step.into_inverse_of_a());
-        }
-        let reach = earlier.map_or_else(|| Arc::new(fitted.reach), |earlier| Arc::clone(&earlier.reach));
-        let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(Kept { reach, smoothed });
-        let coarse = fitted.coarse.map(Coarse::Splitting);
-        let p = p.into_shared().into();
-        Ok(Interpolated { symbolic: Some(symbolic), coarse, largest_eigenvalue, ..Interpolated::alone(p) })
+        let Fitted { p, reach, coarse: joined } =
+            interpolate(&input.a.view(), input.graph, coarse, space, how, before)?;
+        let reach = earlier.map_or_else(|| Arc::new(reach), |earlier| Arc::clone(&earlier.reach));
+        let (mut smoothed, mut largest_eigenvalue, mut near_null_space) = (None, None, None);
+        let p = match Smoothing::asked(input.parameters) {
+            None => p.into_shared(),
+            Some(smoothing) => {
+                let coarse = joined.as_ref().unwrap_or(coarse);
+                let coarse_space = Arc::new(space.injected(input.setup, coarse)?);
+                let known = smoothed_before.map(|(largest, _)| largest);
+                let found = smoothing::smooth(smoothing, input, (coarse, &coarse_space), &p, known)?;
+                smoothed = Some((found.largest.clone(), p.into_shared().structure));
+                (largest_eigenvalue, near_null_space) = (Some((found.largest, found.inverse)), Some(coarse_space));
+                found.p
+            }
+        };
+        Ok(Interpolated {
+            near_null_space,
+            largest_eigenvalue,
+            symbolic: Some(Arc::new(Kept { reach, smoothed })),
+            coarse: joined.map(Coarse::Splitting),
+            ..Interpolated::alone(p.into())
+        })
     }
 }
 

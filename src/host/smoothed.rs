@@ -103,6 +103,11 @@ impl<'a, T: Scalar> Step<'a, T> {
         &self.largest
     }
 
+    /// D^-1.
+    pub fn into_inverse(self) -> Vec<T> {
+        self.inverse
+    }
+
     /// D^-1 where A_F is A, so that λ and D are A's.
     pub fn into_inverse_of_a(self) -> Option<Vec<T>> {
         self.filtered.is_none().then_some(self.inverse)

@@ -11,6 +11,7 @@ type Options = &'static [(&'static str, &'static str)];
 
 const LEAST_SQUARES: (&str, &str) = ("amg.interpolation.type", "least_squares");
 const PMIS: (&str, &str) = ("amg.coarsening.type", "pmis");
+const SMOOTHING: &str = "amg.interpolation.least_squares.smoothing";
 const AFFINITY: (&str, &str) = ("amg.strength.type", "affinity");
 
 fn levels(device: &str, matrix: &Arc<Matrix>, options: Options) -> Vec<LevelMatrices> {
@@ -25,11 +26,16 @@ fn levels(device: &str, matrix: &Arc<Matrix>, options: Options) -> Vec<LevelMatr
 /// are exact on every level.
 #[test]
 fn rigid_body_modes_are_interpolated_exactly_within_functions() {
+    exact_within_functions(&[PMIS, LEAST_SQUARES]);
+    exact_within_functions(&[PMIS, LEAST_SQUARES, (SMOOTHING, "energy")]);
+}
+
+fn exact_within_functions(options: Options) {
     let matrix = problem("elasticity_jittered:5x4x5:height=0.4");
     let space = matrix.near_null_space().unwrap();
     let mut modes: Vec<Vec<f64>> = space.vectors.chunks_exact(matrix.rows()).map(<[f64]>::to_vec).collect();
     let mut functions: Vec<usize> = (0..matrix.rows()).map(|i| i % 3).collect();
-    let levels = levels("host:2", &matrix, &[PMIS, LEAST_SQUARES]);
+    let levels = levels("host:2", &matrix, options);
     assert!(levels.len() > 2);
     for (p, _) in levels.iter().filter_map(|level| level.transfer.as_ref()) {
         let p = p.view();
@@ -57,12 +63,17 @@ fn rigid_body_modes_are_interpolated_exactly_within_functions() {
 }
 
 #[test]
-fn hierarchies_by_affinity_are_those_of_the_host() {
-    let cases: [(&str, Options); 4] = [
+fn hierarchies_are_those_of_the_host() {
+    let cases: [(&str, Options); 6] = [
         ("elasticity_tet:4", &[AFFINITY]),
         ("elasticity_jittered:4:height=0.2", &[PMIS, LEAST_SQUARES, AFFINITY, ("amg.strength.connections", "6")]),
         ("elasticity:3", &[PMIS, AFFINITY, ("amg.strength.threshold", "0.4")]),
         ("elasticity:4", &[PMIS, LEAST_SQUARES, ("precision.setup", "f32"), ("amg.interpolation.max_entries", "8")]),
+        (
+            "elasticity_jittered:4:height=0.4",
+            &[PMIS, LEAST_SQUARES, (SMOOTHING, "jacobi"), ("amg.interpolation.kept_norm", "0.95")],
+        ),
+        ("elasticity_jittered:4:height=0.4", &[PMIS, LEAST_SQUARES, (SMOOTHING, "energy")]),
     ];
     for (k, (name, options)) in cases.into_iter().enumerate() {
         let matrix = problem(name);
@@ -103,10 +114,16 @@ fn test_vectors_are_made_where_none_are_given() {
 /// With the same values an update makes the same hierarchy; with other ones a good one, on the host and on a device.
 #[test]
 fn an_update_keeps_distances_and_patterns() {
-    const OPTIONS: Options = &[PMIS, LEAST_SQUARES];
-    for device in ["host:2"].into_iter().chain(rotating_devices(1)) {
+    let cases: [Options; 3] = [
+        &[PMIS, LEAST_SQUARES],
+        &[PMIS, LEAST_SQUARES, (SMOOTHING, "jacobi"), ("amg.interpolation.kept_norm", "0.95")],
+        &[PMIS, LEAST_SQUARES, (SMOOTHING, "energy")],
+    ];
+    let all = cases.iter().enumerate();
+    let devices = |k| std::iter::once("host:2").chain(rotating_devices(k));
+    for (device, options) in all.flat_map(|(k, options)| devices(k).map(move |device| (device, options))) {
         let matrix = problem("elasticity_jittered:4:height=0.3");
-        let mut amg = Amg::setup(&Context::new(device).unwrap(), &matrix, &config(OPTIONS)).unwrap();
+        let mut amg = Amg::setup(&Context::new(device).unwrap(), &matrix, &config(options)).unwrap();
         let b: Vec<f64> = (0..matrix.rows()).map(|i| (i as f64).sin()).collect();
         let apply = |amg: &mut Amg| {
             let mut x = vec![f64::NAN; b.len()];
@@ -117,7 +134,7 @@ fn an_update_keeps_distances_and_patterns() {
         let (before, sizes_before) = (apply(&mut amg), sizes(&amg));
         for _ in 0..2 {
             amg.update().unwrap();
-            assert!(apply(&mut amg) == before, "{device}");
+            assert!(apply(&mut amg) == before, "{options:?} on {device}");
             assert_eq!(sizes(&amg), sizes_before);
         }
     }

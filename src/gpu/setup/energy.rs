@@ -58,25 +58,37 @@ pub(super) fn gram_inverse(
     diagonal::inverse(gpu, &gram, k, false, None)
 }
 
-/// The values of the prolongator after steps with these weights from P_0, which has the coarse near-null space `space`.
-fn minimise<T: Scalar>(
+/// The values of P_0 in the pattern of P.
+fn start<T: Scalar>(
+    gpu: &Gpu,
+    aggregates: &DeviceAggregates,
+    p0: &Tentative<T>,
+    p: &DevicePattern,
+) -> Result<Buffer<T>> {
+    let values = gpu.zeroed::<T>(p.nnz() * p.block.len())?;
+    let (of, tentative) = (aggregates.of.view(), p0.values.view());
+    let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
+    let (offsets, columns) = (p.offsets.view(), p.columns.view());
+    let arguments: [&dyn Argument; 8] =
+        [&(p.rows as i64), &(p.block.len() as i32), &of, &entries, &tentative, &offsets, &columns, &values.view()];
+    gpu.launch(gpu.kernel(&format!("energy_start_{}", T::PRECISION.name()))?, p.rows * 32, &arguments)?;
+    Ok(values)
+}
+
+/// The values of the prolongator after steps with these weights from P_0, whose values in its pattern are given, and which has the
+/// coarse near-null space `space`.
+pub(super) fn minimise<T: Scalar>(
     gpu: &Gpu,
     (a, inverse): (&DeviceCsr<T>, &Slice<T>),
-    (aggregates, p0): (&DeviceAggregates, &Tentative<T>),
+    values: Buffer<T>,
     p: &DevicePattern,
     space: &DeviceNearNullSpace,
     weights: &[f64],
 ) -> Result<Buffer<T>> {
     let (n, m, k, name) = (p.block.rows, p.block.cols, space.count, T::PRECISION.name());
     let kernel = |step: &str| gpu.kernel(&format!("energy_{step}_{name}"));
-    let values = gpu.zeroed::<T>(p.nnz() * p.block.len())?;
     let (rows, count, n_, m_, k_) = (p.rows as i64, p.cols as i64, n as i32, m as i32, k as i32);
     let (offsets, columns, vectors) = (p.offsets.view(), p.columns.view(), space.vectors.view());
-    let (of, tentative) = (aggregates.of.view(), p0.values.view());
-    let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
-    let arguments: [&dyn Argument; 8] =
-        [&rows, &((n * m) as i32), &of, &entries, &tentative, &offsets, &columns, &values.view()];
-    gpu.launch(kernel("start")?, p.rows * 32, &arguments)?;
     let gram = gram_inverse(gpu, p, None, space)?;
     let (product, multipliers) = (gpu.allocate::<T>(values.len())?, gpu.allocate::<f64>(p.rows * n * k)?);
     let (a_offsets, a_columns, a_values) = (a.offsets.view(), a.columns.view(), a.values.view());
@@ -134,7 +146,8 @@ impl<T: Scalar> Interpolation<Gpu, T> for EnergyMinimisation {
             None => pattern(gpu, aggregates, input.graph, p0.block)?,
         };
         let weights = energy_weights(input.parameters.int("amg.interpolation.energy.steps"), largest.value)?;
-        let values = minimise(gpu, (a, &inverse), (aggregates, &p0), &pattern, &coarse_space, &weights)?;
+        let values = start(gpu, aggregates, &p0, &pattern)?;
+        let values = minimise(gpu, (a, &inverse), values, &pattern, &coarse_space, &weights)?;
         Ok(Interpolated {
             near_null_space: Some(Arc::new(coarse_space)),
             largest_eigenvalue: Some((largest.clone(), inverse)),
@@ -171,7 +184,8 @@ mod tests {
         let (p0, coarse) = tentative::prolongator::<T>(gpu, &aggregates, &space).unwrap();
         let inverse = diagonal::inverse(gpu, &on_device, a.block.rows, false, None).unwrap();
         let p = pattern(gpu, &aggregates, &graph, p0.block).unwrap();
-        let found = minimise(gpu, (&on_device, &inverse), (&aggregates, &p0), &p, &coarse, &weights).unwrap();
+        let values = start(gpu, &aggregates, &p0, &p).unwrap();
+        let found = minimise(gpu, (&on_device, &inverse), values, &p, &coarse, &weights).unwrap();
         let found = p.with(found).fetch(gpu).unwrap();
         assert_eq!((&found.offsets[..], &found.columns[..]), structure.own_arrays(), "{name}");
         assert!(found.values == expected, "{name}");

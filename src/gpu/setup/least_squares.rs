@@ -1,17 +1,19 @@
 //! Adaptive least-squares interpolation: [`crate::host::least_squares`] on the device.
 
+mod smoothing;
+
 use super::coarse_numbering::Splitting;
 use super::truncate::Rows;
 use super::two_pass::{TwoPassKernel, count_and_write};
-use super::{DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, diagonal, eigenvalue, spgemm};
+use super::{DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, spgemm};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::least_squares::{Rules, Smoothing};
 use crate::backend::parameters::Truncation;
-use crate::backend::setup::Coarse;
+use crate::backend::setup::{Coarse, NearNullVectors};
 use crate::backend::spectrum::Largest;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -176,23 +178,6 @@ impl<T: Scalar> Level<'_, T> {
     }
 }
 
-/// P - w/λ D⁻¹ A P, for the inverse of the diagonal and -w/λ. Waits for the device.
-fn smooth<T: Scalar>(
-    gpu: &Gpu,
-    a: &DeviceCsr<T>,
-    p: &DeviceCsr<T>,
-    inverse: &Slice<T>,
-    factor: f64,
-) -> Result<DeviceCsr<T>> {
-    let smoothed = spgemm::multiply(gpu, a, p)?;
-    let [to, from] = [&smoothed, p].map(|m| [m.offsets.view(), m.columns.view(), m.values.view()]);
-    let (rows, inverse) = (a.rows as i64, inverse.view());
-    let arguments: [&dyn Argument; 9] =
-        [&rows, &factor, &inverse, &from[0], &from[1], &from[2], &to[0], &to[1], &to[2]];
-    gpu.launch(gpu.kernel(&format!("least_squares_smooth_{}", T::PRECISION.name()))?, a.rows, &arguments)?;
-    Ok(smoothed)
-}
-
 /// The component.
 pub(crate) struct LeastSquares;
 
@@ -217,28 +202,32 @@ impl<T: Scalar> Interpolation<Gpu, T> for LeastSquares {
         let smoothed_before = earlier.and_then(|earlier| earlier.smoothed.as_ref());
         let pattern = smoothed_before.map(|(_, pattern)| pattern).or(input.pattern().map(|pattern| &**pattern));
         let before = earlier.and_then(|earlier| Some((&*earlier.reach, pattern?)));
-        let (mut p, joined, reach) = interpolate(gpu, input.a, input.graph, coarse, space, how, before)?;
-        let (mut smoothed, mut largest_eigenvalue) = (None, None);
-        if Smoothing::is_asked(input.parameters) {
-            let a: &DeviceCsr<T> = input.whole;
-            let (weight, estimate) = Smoothing::new(input.parameters);
-            let inverse = diagonal::inverse(gpu, a, 1, false, None)?;
-            let largest =
-                eigenvalue::largest(gpu, &estimate, a, &inverse, smoothed_before.map(|(largest, _)| largest))?;
-            let factor = if largest.value > 0.0 { -weight / largest.value } else { 0.0 };
-            let result = smooth(gpu, a, &p, &inverse, factor)?;
-            smoothed = Some((largest.clone(), p.pattern()));
-            p = result;
-            largest_eigenvalue = Some((largest, inverse));
-        }
+        let (p, joined, reach) = interpolate(gpu, input.a, input.graph, coarse, space, how, before)?;
         let reach = match (reach, earlier) {
             (Some(reach), _) => Arc::new(reach),
             (None, Some(earlier)) => Arc::clone(&earlier.reach),
             (None, None) => unreachable!("distances are new where there was nothing before"),
         };
-        let symbolic: Option<Arc<dyn InterpolationSymbolic<Gpu>>> = Some(Arc::new(Kept { reach, smoothed }));
-        let coarse = joined.map(Coarse::Splitting);
-        Ok(Interpolated { symbolic, coarse, largest_eigenvalue, ..Interpolated::alone(p.into()) })
+        let (mut smoothed, mut largest_eigenvalue, mut near_null_space) = (None, None, None);
+        let p = match Smoothing::asked(input.parameters) {
+            None => p,
+            Some(smoothing) => {
+                let coarse = joined.as_ref().unwrap_or(coarse);
+                let coarse_space = Arc::new(space.injected(gpu, coarse)?);
+                let known = smoothed_before.map(|(largest, _)| largest);
+                let found = smoothing::smooth(smoothing, input, (coarse, &coarse_space), &p, known)?;
+                smoothed = Some((found.largest.clone(), p.pattern()));
+                (largest_eigenvalue, near_null_space) = (Some((found.largest, found.inverse)), Some(coarse_space));
+                found.p
+            }
+        };
+        Ok(Interpolated {
+            near_null_space,
+            largest_eigenvalue,
+            symbolic: Some(Arc::new(Kept { reach, smoothed })),
+            coarse: joined.map(Coarse::Splitting),
+            ..Interpolated::alone(p.into())
+        })
     }
 }
 
@@ -299,7 +288,6 @@ mod tests {
 
     #[test]
     fn vectors_are_injected_as_on_the_host() {
-        use crate::backend::setup::NearNullVectors;
         let space = vectors(300, 3);
         let coarse: Vec<bool> = (0..300).map(|i| hash(i, 9).is_multiple_of(4)).collect();
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
