@@ -17,6 +17,7 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
     ("host/setup.rs", "collect", 1, "levels"),
     ("host/stencil/black_box.rs", "collect", 1, "offsets"),
+    ("krylov/idr.rs", "collect", 2, "at most 32 shadow vectors"),
     ("matrix/borrowed.rs", "collect", 1, "three arrays"),
     ("matrix/grid_copy.rs", "collect", 3, "entries of a row of a stencil"),
     ("preconditioner/defaults.rs", "collect", 1, "stencils that a row shows"),

@@ -23,7 +23,7 @@ pub struct Evenness {
 }
 
 /// Couplings to both sides along an axis are even where the weaker is at least this share of the stronger.
-const EVEN: f64 = 0.25;
+const EVEN: f64 = 0.0625;
 
 /// That of rows with the entries of a stencil; nothing is even where there is no such row. Sides of an axis along which a row has couplings below this
 /// share of its strongest axis do not count.
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(of("anisotropic:6x6x6:epsilon=1e-6", [6; 3]), none);
         assert!(of("jumps:8:inclusions=2", [8; 3]).even < 0.9);
         let (smooth, rough) = (of("lognormal:8:sigma=1", [8; 3]).even, of("lognormal:8:sigma=4", [8; 3]).even);
-        assert!(smooth > 0.5 && rough < 0.3, "{smooth} {rough}");
+        assert!(smooth > 0.9 && rough < 0.6, "{smooth} {rough}");
         assert!(of("rotated_anisotropic:8:angle=30", [8, 8, 1]).same_sign > 0.05);
     }
 

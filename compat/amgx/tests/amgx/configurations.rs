@@ -382,7 +382,10 @@ const REFUSED: &[(&str, &str)] = &[
         "algorithm=AGGREGATION, error_scaling=1",
         "\"error_scaling\" is 1, which AmgX does not have any more; the nearest are 2 and 3",
     ),
-    ("scaling=DIAGONAL_SYMMETRIC", "\"scaling\" does not accept DIAGONAL_SYMMETRIC; accepted: NONE. NONE: the smoothers"),
+    (
+        "scaling=DIAGONAL_SYMMETRIC",
+        "\"scaling\" does not accept DIAGONAL_SYMMETRIC; accepted: NONE. NONE: the smoothers",
+    ),
     ("algorithm=ENERGYMIN", "the nearest are CLASSICAL, AGGREGATION"),
     ("selector=SIZE_2", "the nearest are PMIS, HMIS"),
     ("algorithm=AGGREGATION, selector=PMIS", "the nearest are SIZE_2"),
