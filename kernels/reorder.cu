@@ -36,10 +36,16 @@ KERNEL(reorder_append_roots, i64 nodes, i64 count, In<i32> number, Out<i32> orde
     }
 }
 
+// Neighbouring threads that share a node, as in src/gpu/setup/reorder.rs, and nodes of a block at a time. A thread alone would wait for each neighbour
+// in turn.
+constexpr int LANES = 8;
+constexpr int NODES = BLOCK / LANES;
+
+// Marks what is reached from a node. All lanes of it take part.
 DEVICE void reach(i64 node, i64 position, i32 unit, i32 most, const In<i64> &offsets, const In<i32> &columns, const Out<i32> &reached) {
     const Neighbours all = neighbours(node, unit, most, offsets);
     const i32 own = from_position(position);
-    for (i64 k = all.begin; k < all.end; ++k) {
+    for (i64 k = all.begin + Group<LANES>::rank(); k < all.end; k += LANES) {
         const i32 j = columns[k] / unit;
         // Most neighbours were reached before, and reading is cheaper.
         if (reached[j] < own) {
@@ -50,24 +56,28 @@ DEVICE void reach(i64 node, i64 position, i32 unit, i32 most, const In<i64> &off
 
 // Marks what is reached from the nodes of a level.
 KERNEL(reorder_reach, i64 begin, i64 end, i32 unit, i32 most, In<i64> offsets, In<i32> columns, In<i32> order, Out<i32> reached) {
-    const i64 position = begin + global_index();
+    const i64 position = begin + global_index() / LANES;
     if (position < end) {
         reach(order[position], position, unit, most, offsets, columns, reached);
     }
 }
 
-// Calls `visit` with each node that is reached first from a position.
+// Calls `visit` with each node that is reached first from a position, among those of the entries of this lane: as many as the other lanes have, one
+// after the other.
 template <class Order, class Reached, class Visit>
 DEVICE void for_children(i64 position, i32 unit, i32 most, const In<i64> &offsets, const In<i32> &columns, const Order &order,
                          const Reached &reached, const Visit &visit) {
     const Neighbours all = neighbours(order[position], unit, most, offsets);
     const i32 own = from_position(position);
-    for (i64 k = all.begin; k < all.end; ++k) {
+    const i64 share = (all.end - all.begin + LANES - 1) / LANES;
+    const i64 begin = all.begin + Group<LANES>::rank() * share;
+    const i64 end = begin + share < all.end ? begin + share : all.end;
+    for (i64 k = begin; k < end; ++k) {
         const i32 j = columns[k] / unit;
         if (reached[j] == own) {
             // The rows of a node may name a neighbour several times.
             bool is_first = true;
-            for (i64 l = all.begin; l < k && is_first; ++l) {
+            for (i64 l = all.begin; unit > 1 && l < k && is_first; ++l) {
                 is_first = columns[l] / unit != j;
             }
             if (is_first) {
@@ -77,14 +87,14 @@ DEVICE void for_children(i64 position, i32 unit, i32 most, const In<i64> &offset
     }
 }
 
-// The part of a level that a block of threads has: whole tiles of a node for each thread.
+// The part of a level that a block of threads has: whole tiles of nodes.
 struct Part {
     i64 begin;
     i64 end;
 };
 DEVICE Part part_of_level(i64 begin, i64 end, i32 blocks) {
-    const i64 tiles = (end - begin + BLOCK - 1) / BLOCK;
-    const i64 nodes = (tiles + blocks - 1) / blocks * BLOCK;
+    const i64 tiles = (end - begin + NODES - 1) / NODES;
+    const i64 nodes = (tiles + blocks - 1) / blocks * NODES;
     const i64 first = begin + nodes * block_index();
     return {first < end ? first : end, first + nodes < end ? first + nodes : end};
 }
@@ -94,7 +104,7 @@ KERNEL(reorder_count, i32 level, i32 blocks, i32 unit, i32 most, In<i64> offsets
        In<i64> ends, Out<i64> sums) {
     const Part part = part_of_level(ends[level], ends[level + 1], blocks);
     i64 own = 0;
-    for (i64 position = part.begin + thread_index(); position < part.end; position += BLOCK) {
+    for (i64 position = part.begin + thread_index() / LANES; position < part.end; position += NODES) {
         for_children(position, unit, most, offsets, columns, order, reached, [&](i32) { ++own; });
     }
     i64 total;
@@ -123,23 +133,23 @@ KERNEL(reorder_append, i32 level, i32 blocks, i32 reaches, i32 unit, i32 most, I
         ends[level + 2] = end + total;
     }
     i64 next = end + before;
-    for (i64 tile = part.begin; tile < part.end; tile += BLOCK) {
-        const i64 position = tile + thread_index();
+    for (i64 tile = part.begin; tile < part.end; tile += NODES) {
+        const i64 position = tile + thread_index() / LANES;
         i64 own = 0;
         if (position < part.end) {
             for_children(position, unit, most, offsets, columns, order, reached, [&](i32) { ++own; });
         }
         i64 at = next + block_sum_before(own, total);
-        next += total;
         if (own > 0) {
-            for_children(position, unit, most, offsets, columns, order, reached, [&](i32 j) {
-                order[at] = j;
-                if (reaches != 0) {
-                    reach(j, at, unit, most, offsets, columns, reached);
-                }
-                ++at;
-            });
+            for_children(position, unit, most, offsets, columns, order, reached, [&](i32 j) { order[at++] = j; });
         }
+        if (reaches != 0) {
+            barrier(); // the others of the tile are appended
+            for (i64 child = next + thread_index() / LANES; child < next + total; child += NODES) {
+                reach(order[child], child, unit, most, offsets, columns, reached);
+            }
+        }
+        next += total;
     }
 }
 

@@ -463,6 +463,34 @@ pub fn setup_places() -> [SetupPlaces; 5] {
     ]
 }
 
+/// The quoted names of a list, as sentences have them.
+fn quoted(names: impl Iterator<Item = &'static str>) -> String {
+    names.map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(" or ")
+}
+
+/// Strength measures whose threshold can be set by a number of strong couplings.
+pub(crate) fn strengths_with_connections() -> String {
+    quoted(STRENGTH_TABLE.iter().filter(|info| info.counts_connections).map(|info| info.name))
+}
+
+/// Coarsenings and, after other ones, interpolations that represent a near-null space, as a sentence names them.
+pub(crate) fn with_near_null_space() -> String {
+    let coarsenings = COARSENING_TABLE.iter().filter(|info| info.uses_near_null_space).map(|info| info.name);
+    let others = INTERPOLATION_TABLE.iter().filter(|info| info.uses_near_null_space && !info.needs_aggregates);
+    let others = quoted(others.map(|info| info.name));
+    format!("amg.coarsening.type {}, or amg.interpolation.type {others}", quoted(coarsenings))
+}
+
+/// Interpolations that represent a near-null space.
+pub(crate) fn interpolations_with_near_null_space() -> String {
+    quoted(INTERPOLATION_TABLE.iter().filter(|info| info.uses_near_null_space).map(|info| info.name))
+}
+
+/// Interpolations for structured grids.
+pub(crate) fn interpolations_for_grids() -> String {
+    quoted(INTERPOLATION_TABLE.iter().filter(|info| info.is_structured).map(|info| info.name))
+}
+
 /// Properties of the strength measure of this name.
 pub(crate) fn strength_info(name: &str) -> &'static StrengthInfo {
     STRENGTH_TABLE.iter().find(|info| info.name == name).expect("the options table accepts only names of the registry")

@@ -50,14 +50,22 @@ const FEWEST_ON_GRID: usize = 500_000;
 const EVEN: f64 = 0.6;
 const FEW_SAME_SIGN: f64 = 0.05;
 
+/// The sweeps of multigrid on a grid whose couplings are less smooth than that.
+const TWO_SWEEPS: &[(&str, &str)] = &[("amg.smoother.pre_sweeps", "2"), ("amg.smoother.post_sweeps", "2")];
+
 /// Whether the options name no component of AMG.
 pub(crate) fn are_components_open(config: &Config) -> bool {
     !COMPONENTS.iter().any(|prefix| config.has_set(prefix))
 }
 
 /// The stencils that the rows of a matrix may be those of, where the options ask for multigrid on a grid, or where they leave everything open and that
-/// suits the matrix: a large scalar one whose couplings are even along the axes of the grid. Whether it is symmetric is left to the caller.
-pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<Stencil>> {
+/// suits the matrix: a large scalar one whose couplings are even along the axes of the grid. Whether it is symmetric is left to the caller. Each comes
+/// with options of the hierarchy that suit its coefficients.
+pub(crate) fn suits_grid(
+    context: &Context,
+    matrix: &Matrix,
+    config: &Config,
+) -> Result<Vec<(Stencil, &'static [(&'static str, &'static str)])>> {
     let (kind, coarsening) = (config.text("amg.type"), config.text("amg.coarsening.type"));
     let is_asked = kind == "structured" && ["auto", "grid"].contains(&&*coarsening);
     let is_open = CG.contains(&&*config.text("solver.type")) && kind == "auto" && are_components_open(config);
@@ -69,8 +77,13 @@ pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) ->
         return Ok(Vec::new());
     }
     let suits = |couplings: &Evenness| is_asked || couplings.even >= EVEN && couplings.same_sign <= FEW_SAME_SIGN;
+    let options = |couplings: &Evenness| {
+        let is_rough = couplings.smooth < EVEN && !config.has_set("amg.smoother");
+        if is_rough { TWO_SWEEPS } else { &[] }
+    };
     let stencils = matrix.stencils_of_sample(context)?.into_iter();
-    Ok(stencils.filter(|(_, couplings)| suits(couplings)).map(|(stencil, _)| stencil).collect())
+    let suitable = stencils.filter(|(_, couplings)| suits(couplings));
+    Ok(suitable.map(|(stencil, couplings)| (stencil, options(&couplings))).collect())
 }
 
 /// Whether the hierarchy is multigrid on a structured grid; an error where the options ask for it and the matrix has no grid, or contradict
@@ -331,7 +344,7 @@ mod tests {
     fn large_matrices_with_even_couplings_on_a_grid_are_solved_there() {
         let context = Context::new("host:2").unwrap();
         let on_grid = |matrix: &Matrix, options: &[(&str, &str)]| {
-            suits_grid(&context, matrix, &config(options)).unwrap().iter().map(|s| s.grid.dims).collect::<Vec<_>>()
+            suits_grid(&context, matrix, &config(options)).unwrap().iter().map(|(s, _)| s.grid.dims).collect::<Vec<_>>()
         };
         let found = |name: &str, options: &[(&str, &str)]| on_grid(&problem(name), options);
         let large = problem("poisson5:720x700");
@@ -345,6 +358,13 @@ mod tests {
             assert!(on_grid(&large, &[option]).is_empty(), "{option:?}");
         }
         assert_eq!(found("rotated_anisotropic:9:angle=30", &[("amg.type", "structured")]), [[9, 9, 1]]);
+        // Rough coefficients have more sweeps, unless the options say how many.
+        let sweeps =
+            |name: &str, options: &[(&str, &str)]| suits_grid(&context, &problem(name), &config(options)).unwrap()[0].1;
+        let (asked, rough) = (("amg.type", "structured"), "lognormal:16:sigma=2");
+        assert_eq!(sweeps(rough, &[asked]), TWO_SWEEPS);
+        assert!(sweeps("lognormal:16:sigma=0.5", &[asked]).is_empty());
+        assert!(sweeps(rough, &[asked, ("amg.smoother.pre_sweeps", "1")]).is_empty());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct GridCopy {
     pub matrix: Arc<Matrix>,
     /// What a pass over it has found.
     pub symmetry: Symmetry,
+    /// Options that suit its coefficients.
+    pub options: &'static [(&'static str, &'static str)],
     /// Time of the last set-up or update.
     pub seconds: f64,
 }
@@ -25,7 +27,8 @@ impl GridCopy {
     pub fn choice(&self) -> String {
         let dims = self.matrix.stencil().map_or([0; 3], |stencil| stencil.grid.dims);
         let [nx, ny, nz] = dims;
-        format!("multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show")
+        let sweeps = if self.options.is_empty() { "" } else { "; its coefficients are rough, which takes two sweeps" };
+        format!("multigrid on a grid of {nx} x {ny} x {nz} cells, which the rows of the matrix show{sweeps}")
     }
 }
 
@@ -45,13 +48,13 @@ impl Solver {
         let may = self.method() == Some(Method::Amg) && is_alone && self.config.text("amg.reorder") != "on";
         let Some(matrix) = matrix.filter(|_| may) else { return Ok(None) };
         let (start, is_asked) = (Instant::now(), self.config.text("amg.type") == "structured");
-        for stencil in suits_grid(&self.context, matrix, &self.config)? {
+        for (stencil, options) in suits_grid(&self.context, matrix, &self.config)? {
             let Some(copy) = matrix.as_stencil(&self.context, stencil)? else { continue };
             let symmetry = copy.symmetry(&self.context)?;
             if !is_asked && !symmetry.is_symmetric_in(copy.precision()) {
                 return Ok(None);
             }
-            let found = GridCopy { matrix: Arc::new(copy), symmetry, seconds: start.elapsed().as_secs_f64() };
+            let found = GridCopy { matrix: Arc::new(copy), symmetry, options, seconds: start.elapsed().as_secs_f64() };
             self.context.log(LogLevel::Info, || found.choice());
             return Ok(Some(found));
         }

@@ -58,6 +58,9 @@ impl Solver {
         // Beside an operator callback, the matrix of the preconditioner tells what it is like.
         let like = other.as_ref().filter(|_| self.operator.is_some()).or(matrix);
         self.effective = self.effective_config(like, grid.as_ref().map(|grid| &grid.symmetry))?;
+        for (key, value) in grid.iter().flat_map(|grid| grid.options) {
+            self.effective.set_str(key, value)?;
+        }
         let mut inverse = self.preconditioner_of(method, other.as_ref(), matrix)?;
         let precision = self.precision();
         let units = scaled.as_ref().map_or(0, |(_, k)| *k);

@@ -132,9 +132,9 @@ impl Builder<'_> {
         if connections > 0 && !measure.counts_connections {
             return fail!(
                 OptionValue,
-                "amg.strength.connections needs a measure of pairs, and amg.strength.type is \"{}\"; use \"symmetric\" or \"affinity\", \
-                 or amg.strength.connections 0",
-                measure.name
+                "amg.strength.connections needs a measure of pairs, and amg.strength.type is \"{}\"; use {}, or amg.strength.connections 0",
+                measure.name,
+                components::strengths_with_connections()
             );
         }
         let input =

@@ -12,6 +12,7 @@ use crate::backend::components::{SmootherInput, Spectrum};
 use crate::backend::setup::{NearNullVectors, Setup, SetupMatrix};
 use crate::backend::spectrum::rounded;
 use crate::backend::{Operator, Smoother, Sweep};
+use crate::components;
 use crate::context::LogLevel;
 use crate::error::{Result, fail, try_capacity};
 use crate::hash::hash;
@@ -31,10 +32,10 @@ impl Builder<'_> {
             return fail!(
                 OptionValue,
                 "amg.near_null_space.steps is {steps} and amg.near_null_space.random {random}, but amg.coarsening.type \"{}\" with \
-                 amg.interpolation.type \"{}\" uses no near-null space; use \"mis2\" or \"pairwise\" with them, or \"pmis\" with \
-                 \"least_squares\"",
+                 amg.interpolation.type \"{}\" uses no near-null space; use {} with them",
                 self.coarsening().name,
-                self.interpolation().name
+                self.interpolation().name,
+                components::with_near_null_space()
             );
         }
         if self.strength().uses_near_null_space && self.near_null_space.is_none() && random == 0 {

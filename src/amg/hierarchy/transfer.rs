@@ -199,16 +199,17 @@ impl Builder<'_> {
         if self.is_structured() && !self.interpolation().is_structured {
             return fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" does not know structured grids; accepted with amg.coarsening.type \"grid\": \"black_box\", \
-                 \"linear\" and \"constant\""
+                "amg.interpolation.type \"{name}\" does not know structured grids; accepted with amg.coarsening.type \"grid\": {}",
+                components::interpolations_for_grids()
             );
         }
         let share = self.config.real("amg.interpolation.kept_norm");
         if share < 1.0 && !self.interpolation().uses_near_null_space {
             return fail!(
                 OptionValue,
-                "amg.interpolation.kept_norm is {share}, and amg.interpolation.type \"{name}\" represents no near-null space; use \
-                 \"smoothed\", \"energy\" or \"least_squares\" with it, or amg.interpolation.truncation"
+                "amg.interpolation.kept_norm is {share}, and amg.interpolation.type \"{name}\" represents no near-null space; use {} with it, or \
+                 amg.interpolation.truncation",
+                components::interpolations_with_near_null_space()
             );
         }
         Ok(())

@@ -96,18 +96,25 @@ pub(crate) struct DeviceNodes<'a> {
     pub unit: usize,
     pub offsets: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
+    /// Blocks of threads among which a level is divided.
+    blocks: usize,
 }
 
 /// Levels that are launched before the host looks whether there are more; a divisor of [`LEVELS`].
 const BATCH: usize = 32;
 
 /// Blocks of threads among which a level is divided, at most.
-const MAX_BLOCKS: usize = 512;
+const MAX_BLOCKS: usize = 2048;
+
+/// Threads that share a node, as in `kernels/reorder.cu`.
+const LANES: usize = 8;
 
 impl<'a> DeviceNodes<'a> {
     /// Nodes of so many rows of a square pattern.
     pub fn new(a: &'a DevicePattern, unit: usize) -> DeviceNodes<'a> {
-        DeviceNodes { count: a.rows / unit, unit, offsets: &a.offsets, columns: &a.columns }
+        let count = a.rows / unit;
+        let blocks = (count * LANES).div_ceil(BLOCK).min(MAX_BLOCKS);
+        DeviceNodes { count, unit, offsets: &a.offsets, columns: &a.columns, blocks }
     }
 
     /// What some chunks of rows read of x, in the order of the matrix or in another one. Synchronises.
@@ -175,12 +182,12 @@ impl<'a> DeviceNodes<'a> {
         let (unit, most) = (self.unit as i32, MOST_NEIGHBOURS as i32);
         let (offsets, columns, order, reached) =
             (self.offsets.view(), self.columns.view(), order.view(), reached.view());
-        let blocks = self.count.div_ceil(BLOCK).min(MAX_BLOCKS);
+        let blocks = self.blocks;
         let sums = gpu.allocate::<i64>(blocks)?;
         let (count, append) = (gpu.kernel("reorder_count")?, gpu.kernel("reorder_append")?);
         let arguments: [&dyn Argument; 8] =
             [&(begin as i64), &(end as i64), &unit, &most, &offsets, &columns, &order, &reached];
-        gpu.launch(gpu.kernel("reorder_reach")?, end - begin, &arguments)?;
+        gpu.launch(gpu.kernel("reorder_reach")?, (end - begin) * LANES, &arguments)?;
         for batch in 1..=LEVELS / BATCH {
             if begin == end {
                 break;
@@ -256,6 +263,10 @@ mod tests {
                 let order = own.breadth_first_order(&gpu, shape).unwrap();
                 assert_eq!(gpu.fetch(&order.order).unwrap(), wanted.order);
                 assert_eq!(gpu.fetch(&order.inverse).unwrap(), wanted.inverse);
+                // Several tiles of nodes for each block of threads.
+                let few = DeviceNodes { blocks: own.blocks.min(2), ..DeviceNodes::new(&pattern, unit) };
+                let order_of_few = few.breadth_first_order(&gpu, shape).unwrap();
+                assert_eq!(gpu.fetch(&order_of_few.order).unwrap(), wanted.order);
                 assert_eq!(own.locality(&gpu, shape, None).unwrap(), nodes.locality(shape, None).unwrap());
                 let after = own.locality(&gpu, shape, Some(&order)).unwrap();
                 assert_eq!(after, nodes.locality(shape, Some(&wanted)).unwrap());

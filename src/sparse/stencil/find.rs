@@ -16,20 +16,23 @@ pub struct SampledRow {
 /// How couplings are on a grid, over a sample of inner rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evenness {
-    /// The share of rows whose couplings to both sides along every axis differ at most by a factor.
+    /// The share of rows whose couplings to both sides along every axis differ at most by a factor of 16.
     pub even: f64,
+    /// The same by a factor of 4.
+    pub smooth: f64,
     /// The share of couplings with the sign of the diagonal, by size.
     pub same_sign: f64,
 }
 
-/// Couplings to both sides along an axis are even where the weaker is at least this share of the stronger.
+/// Couplings to both sides along an axis are even, or smooth, where the weaker is at least this share of the stronger.
 const EVEN: f64 = 0.0625;
+const SMOOTH: f64 = 0.25;
 
 /// That of rows with the entries of a stencil; nothing is even where there is no such row. Sides of an axis along which a row has couplings below this
 /// share of its strongest axis do not count.
 pub fn evenness(stencil: &Stencil, rows: &[SampledRow]) -> Evenness {
     const NONE: f64 = 1e-10;
-    let (mut inner, mut even, mut couplings, mut same) = (0, 0, 0.0, 0.0);
+    let (mut inner, mut even, mut smooth, mut couplings, mut same) = (0, 0, 0, 0.0, 0.0);
     for SampledRow { row, columns, values } in rows {
         let Some(offsets) =
             offsets_on(&stencil.grid, *row, columns).filter(|found| found.len() == stencil.offsets.len())
@@ -46,15 +49,20 @@ pub fn evenness(stencil: &Stencil, rows: &[SampledRow]) -> Evenness {
             }
         }
         let largest = sides.as_flattened().iter().fold(0.0_f64, |largest, side| largest.max(side.abs()));
-        let is_even = |[left, right]: &[f64; 2]| {
-            let (weak, strong) = (left.abs().min(right.abs()), left.abs().max(right.abs()));
-            strong <= NONE * largest || weak >= EVEN * strong
+        let differ_by = |factor: f64| {
+            sides.iter().all(|[left, right]| {
+                let (weak, strong) = (left.abs().min(right.abs()), left.abs().max(right.abs()));
+                strong <= NONE * largest || weak >= factor * strong
+            })
         };
         inner += 1;
-        even += usize::from(sides.iter().all(is_even));
+        even += u32::from(differ_by(EVEN));
+        smooth += u32::from(differ_by(SMOOTH));
     }
+    let share = |count: u32| f64::from(count) / f64::from(inner.max(1));
     Evenness {
-        even: f64::from(even as u32) / f64::from(inner.max(1)),
+        even: share(even),
+        smooth: share(smooth),
         same_sign: if couplings > 0.0 { same / couplings } else { 1.0 },
     }
 }
@@ -142,12 +150,13 @@ mod tests {
             let rows: Vec<SampledRow> = (0..a.rows).map(sampled).collect();
             evenness(&of_row(&a, Grid::new(dims).cell(dims.map(|n| n / 2)))[0], &rows)
         };
-        let none = Evenness { even: 1.0, same_sign: 0.0 };
+        let none = Evenness { even: 1.0, smooth: 1.0, same_sign: 0.0 };
         assert_eq!(of("poisson7:6", [6; 3]), none);
         assert_eq!(of("anisotropic:6x6x6:epsilon=1e-6", [6; 3]), none);
         assert!(of("jumps:8:inclusions=2", [8; 3]).even < 0.9);
-        let (smooth, rough) = (of("lognormal:8:sigma=1", [8; 3]).even, of("lognormal:8:sigma=4", [8; 3]).even);
-        assert!(smooth > 0.9 && rough < 0.6, "{smooth} {rough}");
+        let (calm, rough) = (of("lognormal:8:sigma=1", [8; 3]), of("lognormal:8:sigma=4", [8; 3]));
+        assert!(calm.even > 0.9 && rough.even < 0.6, "{calm:?} {rough:?}");
+        assert!(calm.smooth > 0.6 && rough.smooth < 0.3, "{calm:?} {rough:?}");
         assert!(of("rotated_anisotropic:8:angle=30", [8, 8, 1]).same_sign > 0.05);
     }
 
