@@ -3,6 +3,10 @@
 
 // Longest row that is filtered, as in src/backend/common.rs.
 constexpr i64 MAX_FILTERED = 512;
+// Largest change of a vector by a row that is corrected.
+constexpr f64 MAX_UNCORRECTED = 1e-8;
+// Largest correction of a row, by the squares of its values and of those of the row.
+constexpr f64 MAX_CORRECTION = 0.25;
 
 // The square of the norm of each block. A thread has a block.
 template <class T> DEVICE void filtered_norms(i64 blocks, int width, const In<T> &values, const Out<f64> &norms) {
@@ -44,20 +48,75 @@ KERNEL(filtered_flags, i64 rows, f64 lost, In<i64> offsets, In<f64> norms, Out<i
     }
 }
 
-// Keeps all blocks of a row whose remaining ones have lost a vector of the near-null space, and counts. A thread has a row.
-KERNEL(filtered_counts, i64 rows, i32 k, In<f64> all, In<f64> some, In<i64> offsets, Out<i32> kept, Out<i32> counts) {
+// Whether the blocks of a row that are kept can be corrected to do what all of them do, by little beside the row.
+template <class T>
+DEVICE bool can_be_corrected(i64 row, int n, const CoarseSpace &space, const In<f64> &inverse, const In<i64> &offsets, const In<i32> &columns,
+                             const In<T> &values, const Out<i32> &kept) {
+    const int m = space.m;
+    const int k = space.k;
+    f64 whole = 0;
+    f64 changed = 0;
+    for (int r = 0; r < n; ++r) {
+        f64 action[8];
+        f64 size[8];
+        f64 multipliers[8];
+        f64 corrected[8];
+        for (int c = 0; c < k; ++c) {
+            action[c] = 0;
+            size[c] = 0;
+            corrected[c] = 0;
+        }
+        for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
+            for (int q = 0; q < m; ++q) {
+                const f64 value = static_cast<f64>(values[(b * n + r) * m + q]);
+                whole += times(value, value);
+                for (int c = 0; c < k; ++c) {
+                    const f64 product = times(value, space.at(columns[b], q, c));
+                    size[c] += magnitude(product);
+                    action[c] += kept[b] == 0 ? product : 0.0;
+                }
+            }
+        }
+        for (int c = 0; c < k; ++c) {
+            f64 sum = 0;
+            for (int q = 0; q < k; ++q) {
+                sum += times(action[q], inverse[(row * k + q) * k + c]);
+            }
+            multipliers[c] = sum;
+        }
+        for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
+            for (int q = 0; q < m && kept[b] != 0; ++q) {
+                f64 change = 0;
+                for (int c = 0; c < k; ++c) {
+                    change += times(multipliers[c], space.at(columns[b], q, c));
+                }
+                changed += times(change, change);
+                for (int c = 0; c < k; ++c) {
+                    corrected[c] += times(change, space.at(columns[b], q, c));
+                }
+            }
+        }
+        for (int c = 0; c < k; ++c) {
+            if (magnitude(action[c] - corrected[c]) > times(MAX_UNCORRECTED, size[c])) {
+                return false;
+            }
+        }
+    }
+    return changed <= times(MAX_CORRECTION, whole);
+}
+
+// Keeps all blocks of a row whose remaining ones cannot be corrected, and counts. A thread has a row.
+template <class T>
+DEVICE void filtered_counts(i64 rows, int n, const CoarseSpace &space, const In<f64> &inverse, const In<i64> &offsets, const In<i32> &columns,
+                            const In<T> &values, const Out<i32> &kept, const Out<i32> &counts) {
     const i64 row = global_index();
     if (row >= rows) {
         return;
     }
-    bool lost = false;
-    for (int d = 0; d < k; ++d) {
-        const i64 at = (row * k + d) * k + d;
-        lost = lost || (some[at] == 0.0 && all[at] != 0.0);
-    }
+    const bool whole = !can_be_corrected(row, n, space, inverse, offsets, columns, values, kept);
     i32 count = 0;
     for (i64 b = offsets[row]; b < offsets[row + 1]; ++b) {
-        if (lost) {
+        if (whole) {
             kept[b] = 1;
         }
         count += kept[b];
@@ -136,6 +195,10 @@ DEVICE void filtered_values(i64 rows, int n, const CoarseSpace &space, const In<
 
 #define FILTERED(T) \
     KERNEL(filtered_norms_##T, i64 blocks, i32 width, In<T> values, Out<f64> norms) { filtered_norms<T>(blocks, width, values, norms); } \
+    KERNEL(filtered_counts_##T, i64 rows, i32 n, i64 count, i32 m, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, \
+           In<i32> columns, In<T> values, Out<i32> kept, Out<i32> counts) { \
+        filtered_counts<T>(rows, n, CoarseSpace{count, m, k, vectors}, inverse, offsets, columns, values, kept, counts); \
+    } \
     KERNEL(filtered_values_##T, i64 rows, i32 n, i64 count, i32 m, i32 k, In<f64> vectors, In<f64> inverse, In<i64> offsets, In<i32> columns, \
            In<T> values, In<i64> to_offsets, In<i32> to_columns, Out<T> to_values) { \
         filtered_values<T>(rows, n, CoarseSpace{count, m, k, vectors}, inverse, offsets, columns, values, to_offsets, to_columns, to_values); \

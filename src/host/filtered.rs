@@ -6,7 +6,7 @@
 
 use super::energy::Constraint;
 use super::{HostMatrix, HostPattern};
-use crate::backend::common::{MAX_BLOCK, MAX_FILTERED};
+use crate::backend::common::{MAX_BLOCK, MAX_CORRECTION, MAX_FILTERED, MAX_UNCORRECTED};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -29,22 +29,18 @@ pub(super) fn filtered<T: Scalar>(
     Ok(SharedCsr { structure, values: Arc::new(values) }.into())
 }
 
-/// The blocks that stay. A row whose remaining blocks cannot reproduce what all of them do stays whole.
+/// The blocks that stay. A row whose remaining blocks cannot be corrected stays whole.
 fn kept_pattern<T: Scalar>(p: &SharedCsr<T>, space: &NearNullSpace, share: f64) -> Result<Structure> {
-    let (whole, k) = (&p.structure, space.count);
+    let whole = &p.structure;
     let (offsets, columns) = whole.own_arrays();
     let mut kept = flags(&p.view(), offsets, share)?;
-    let all = Constraint::new(whole, space)?;
-    let some = Constraint::of_kept(whole, Some(&kept), space)?;
+    let constraint = Constraint::of_kept(whole, Some(&kept), space)?;
     par::for_each_segment_mut(&mut kept, offsets, 1, par::ROW_GRAIN, |range, piece| {
         let first = offsets[range.start] as usize;
         for i in range {
-            let lost = (0..k).any(|d| {
-                let at = (i * k + d) * k + d;
-                some.inverse[at] == 0.0 && all.inverse[at] != 0.0
-            });
-            if lost {
-                piece[offsets[i] as usize - first..offsets[i + 1] as usize - first].fill(1);
+            let own = offsets[i] as usize - first..offsets[i + 1] as usize - first;
+            if !can_be_corrected(&p.view(), i, &piece[own.clone()], &constraint) {
+                piece[own].fill(1);
             }
         }
     });
@@ -57,6 +53,50 @@ fn kept_pattern<T: Scalar>(p: &SharedCsr<T>, space: &NearNullSpace, share: f64) 
         piece.iter_mut().zip(stay).for_each(|(to, (column, _))| *to = *column);
     });
     Ok(Structure::new(whole.rows, whole.cols, whole.block, to_offsets, to_columns))
+}
+
+/// Whether the blocks of row `i` that are kept can do what all of them do, after a correction that is small beside the row. A vector that they have
+/// lost does not matter where the others did nothing with it, as where the row of one displacement loses those of another.
+fn can_be_corrected<T: Scalar>(p: &CsrView<'_, T>, i: usize, kept: &[i32], constraint: &Constraint<'_>) -> bool {
+    let (m, k) = (p.block.cols, constraint.space.count);
+    let inverse = &constraint.inverse[i * k * k..][..k * k];
+    let (mut whole, mut changed) = (0.0, 0.0);
+    for r in 0..p.block.rows {
+        let (mut action, mut size) = ([0.0; MAX_BLOCK], [0.0; MAX_BLOCK]);
+        for ((g, block), kept) in p.row(i).zip(kept) {
+            for q in 0..m {
+                let value = block[r * m + q].to_f64();
+                whole += value * value;
+                for c in 0..k {
+                    let product = value * constraint.at(g as i32, q, c);
+                    size[c] += product.abs();
+                    action[c] += if *kept == 0 { product } else { 0.0 };
+                }
+            }
+        }
+        let (mut multipliers, mut corrected) = ([0.0; MAX_BLOCK], [0.0; MAX_BLOCK]);
+        for c in 0..k {
+            for q in 0..k {
+                multipliers[c] += action[q] * inverse[q * k + c];
+            }
+        }
+        for ((g, _), _) in p.row(i).zip(kept).filter(|(_, kept)| **kept != 0) {
+            for q in 0..m {
+                let mut change = 0.0;
+                for c in 0..k {
+                    change += multipliers[c] * constraint.at(g as i32, q, c);
+                }
+                changed += change * change;
+                for c in 0..k {
+                    corrected[c] += change * constraint.at(g as i32, q, c);
+                }
+            }
+        }
+        if (0..k).any(|c| (action[c] - corrected[c]).abs() > MAX_UNCORRECTED * size[c]) {
+            return false;
+        }
+    }
+    changed <= MAX_CORRECTION * whole
 }
 
 /// 1 for each block that stays by its norm alone, 0 for the others. A block is dropped where the squares of the norms of
@@ -207,5 +247,11 @@ pub(crate) mod tests {
         let vectors = vec![2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 1.0];
         let two = NearNullSpace { dofs_per_node: 2, count: 2, vectors };
         assert_eq!(super::filtered(&p, &two, 0.9, None).unwrap().view().values, [1.0, 0.0, 0.01, 0.02]);
+        // Unless the dropped entry did nothing with it.
+        let structure = Arc::new(Structure::new(1, 2, block, vec![0, 2], vec![0, 1]));
+        let p: HostMatrix<f64> = SharedCsr { structure, values: Arc::new(vec![1.0, 0.0, 0.01, 0.0]) }.into();
+        let filtered = super::filtered(&p, &two, 0.9, None).unwrap();
+        assert!((filtered.view().values[0] - (1.0 + 0.01 * 3.0 / 2.0)).abs() < 1e-15, "{:?}", filtered.view().values);
+        assert_eq!(filtered.view().columns, [0]);
     }
 }

@@ -62,14 +62,26 @@ fn kept_pattern<T: Scalar>(
     let arguments: [&dyn Argument; 5] = [&rows, &lost, &offsets, &norms.view(), &kept.view()];
     gpu.launch(gpu.kernel("filtered_flags")?, p.rows * 32, &arguments)?;
     drop(norms);
-    let all = energy::gram_inverse(gpu, &whole, None, space)?;
-    let some = energy::gram_inverse(gpu, &whole, Some(&kept), space)?;
-    let (counts, k) = (gpu.allocate::<i32>(p.rows)?, space.count as i32);
-    let arguments: [&dyn Argument; 7] = [&rows, &k, &all.view(), &some.view(), &offsets, &kept.view(), &counts.view()];
-    gpu.launch(gpu.kernel("filtered_counts")?, p.rows, &arguments)?;
-    drop((all, some));
+    let inverse = energy::gram_inverse(gpu, &whole, Some(&kept), space)?;
+    let (counts, columns) = (gpu.allocate::<i32>(p.rows)?, p.columns.view());
+    let arguments: [&dyn Argument; 12] = [
+        &rows,
+        &(p.block.rows as i32),
+        &(p.cols as i64),
+        &(p.block.cols as i32),
+        &(space.count as i32),
+        &space.vectors.view(),
+        &inverse.view(),
+        &offsets,
+        &columns,
+        &values,
+        &kept.view(),
+        &counts.view(),
+    ];
+    gpu.launch(gpu.kernel(&format!("filtered_counts_{}", T::PRECISION.name()))?, p.rows, &arguments)?;
+    drop(inverse);
     let (to_offsets, total) = gpu.offsets(&counts)?;
-    let (to_columns, columns) = (gpu.allocate::<i32>(total)?, p.columns.view());
+    let to_columns = gpu.allocate::<i32>(total)?;
     let arguments: [&dyn Argument; 6] =
         [&rows, &offsets, &columns, &kept.view(), &to_offsets.view(), &to_columns.view()];
     gpu.launch(gpu.kernel("filtered_columns")?, p.rows, &arguments)?;
