@@ -257,9 +257,9 @@ rows! {
     "amg.eigenvalue.method", choice(backend::parameters::Estimate::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";
-    "amg.eigenvalue.steps", Kind::Int { min: 1, max: 1000 }, "12", "SetChebyEigEst (10)", "-",
+    "amg.eigenvalue.steps", Kind::Int { min: 1, max: 1000 }, "8", "SetChebyEigEst (10)", "-",
         "Products with the matrix in an estimate of its largest eigenvalue. lanczos ends earlier in an update whose first steps give the values that they gave before, and for 65,536 rows or more after four steps if the largest row sum of the scaled matrix exceeds the estimate by no more than a tenth.",
-        "The largest Ritz value of an elliptic operator is then within a few per cent.";
+        "With 12 as many iterations, within one; with 8 a set-up of elasticity takes a fifteenth less on GPUs.";
     "amg.update.interpolation", choice(&["renew", "keep"]), "renew", "-", "structure_reuse_levels",
         "What update does with interpolation when the values of the matrix have changed. renew computes it anew for the same coarse unknowns and patterns. keep leaves it, and computes coarse matrices and smoothers only.",
         "The hierarchy is that of the new values, as good as a fresh one while its coarse unknowns fit. keep takes less time, and is enough while the character of the matrix stays, as from one time step to the next.";

@@ -83,12 +83,12 @@ fn can_be_corrected<T: Scalar>(p: &CsrView<'_, T>, i: usize, kept: &[i32], const
         for ((g, _), _) in p.row(i).zip(kept).filter(|(_, kept)| **kept != 0) {
             for q in 0..m {
                 let mut change = 0.0;
-                for c in 0..k {
-                    change += multipliers[c] * constraint.at(g as i32, q, c);
+                for (c, multiplier) in multipliers[..k].iter().enumerate() {
+                    change += multiplier * constraint.at(g as i32, q, c);
                 }
                 changed += change * change;
-                for c in 0..k {
-                    corrected[c] += change * constraint.at(g as i32, q, c);
+                for (c, corrected) in corrected[..k].iter_mut().enumerate() {
+                    *corrected += change * constraint.at(g as i32, q, c);
                 }
             }
         }

@@ -127,16 +127,13 @@ impl<'a, T: Scalar> Fit<'a, T> {
         }
         for c in 0..k {
             let mut pivot = m[c][c] + RIDGE;
-            for e in 0..c {
-                pivot -= m[c][e] * m[c][e];
-            }
+            m[c][..c].iter().for_each(|v| pivot -= v * v);
             m[c][c] = pivot.sqrt();
-            for d in c + 1..k {
-                let mut v = m[d][c];
-                for e in 0..c {
-                    v -= m[d][e] * m[c][e];
-                }
-                m[d][c] = v / m[c][c];
+            let of_pivot = m[c];
+            for row in &mut m[c + 1..k] {
+                let mut v = row[c];
+                row[..c].iter().zip(&of_pivot).for_each(|(a, b)| v -= a * b);
+                row[c] = v / of_pivot[c];
             }
         }
         (m, roots)
@@ -170,9 +167,7 @@ impl<'a, T: Scalar> Fit<'a, T> {
     #[inline(always)]
     fn weight(&self, share: T, row: &Values) -> f64 {
         let mut sum = 0.0;
-        for c in 0..self.space.count {
-            sum += row[c] * self.solution[c];
-        }
+        row[..self.space.count].iter().zip(&self.solution).for_each(|(value, y)| sum += value * y);
         share.to_f64() * sum
     }
 
@@ -212,7 +207,7 @@ impl<'a, T: Scalar> Fit<'a, T> {
 pub struct Fitted<T> {
     /// The prolongator.
     pub p: Csr<T>,
-    /// 0 for coarse unknowns and those without strong couplings, [`JOINS`] for those that became coarse.
+    /// 0 for coarse unknowns and those without strong couplings, `JOINS` for those that became coarse.
     pub reach: Vec<u8>,
     /// The splitting, if it is another one.
     pub coarse: Option<Vec<bool>>,

@@ -159,7 +159,7 @@ impl<'a> Nodes<'a> {
         Ok(all.into_iter().fold(Locality::default(), Locality::plus))
     }
 
-    /// The order of Cuthill and McKee from the roots of [`ROOT_BITS`].
+    /// The order of Cuthill and McKee from the roots of `ROOT_BITS`.
     pub fn breadth_first_order(&self, shape: NodeShape) -> Result<Permutation> {
         let n = self.count();
         let reached = try_collect((0..n).map(|_| AtomicI32::new(NOT_REACHED)))?;

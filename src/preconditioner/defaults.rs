@@ -50,8 +50,11 @@ const FEWEST_ON_GRID: usize = 500_000;
 const EVEN: f64 = 0.6;
 const FEW_SAME_SIGN: f64 = 0.05;
 
+/// Options with their values.
+pub(crate) type Options = &'static [(&'static str, &'static str)];
+
 /// The sweeps of multigrid on a grid whose couplings are less smooth than that.
-const TWO_SWEEPS: &[(&str, &str)] = &[("amg.smoother.pre_sweeps", "2"), ("amg.smoother.post_sweeps", "2")];
+const TWO_SWEEPS: Options = &[("amg.smoother.pre_sweeps", "2"), ("amg.smoother.post_sweeps", "2")];
 
 /// Whether the options name no component of AMG.
 pub(crate) fn are_components_open(config: &Config) -> bool {
@@ -61,11 +64,7 @@ pub(crate) fn are_components_open(config: &Config) -> bool {
 /// The stencils that the rows of a matrix may be those of, where the options ask for multigrid on a grid, or where they leave everything open and that
 /// suits the matrix: a large scalar one whose couplings are even along the axes of the grid. Whether it is symmetric is left to the caller. Each comes
 /// with options of the hierarchy that suit its coefficients.
-pub(crate) fn suits_grid(
-    context: &Context,
-    matrix: &Matrix,
-    config: &Config,
-) -> Result<Vec<(Stencil, &'static [(&'static str, &'static str)])>> {
+pub(crate) fn suits_grid(context: &Context, matrix: &Matrix, config: &Config) -> Result<Vec<(Stencil, Options)>> {
     let (kind, coarsening) = (config.text("amg.type"), config.text("amg.coarsening.type"));
     let is_asked = kind == "structured" && ["auto", "grid"].contains(&&*coarsening);
     let is_open = CG.contains(&&*config.text("solver.type")) && kind == "auto" && are_components_open(config);
@@ -185,13 +184,9 @@ pub(super) struct Effective {
 }
 
 /// The components of AMG for a matrix in rows where no option names any: options to set, and why.
-fn components_for(
-    context: &Context,
-    matrix: &Matrix,
-    krylov: &str,
-) -> Result<(&'static [(&'static str, &'static str)], String)> {
-    const AGGREGATION: &[(&str, &str)] = &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")];
-    const LEAST_ENERGY: &[(&str, &str)] =
+fn components_for(context: &Context, matrix: &Matrix, krylov: &str) -> Result<(Options, String)> {
+    const AGGREGATION: Options = &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")];
+    const LEAST_ENERGY: Options =
         &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "energy"), ("amg.smoother.type", "chebyshev")];
     let (is_cg, is_block) = (CG.contains(&krylov), matrix.block() != Block::SCALAR);
     let has_space = matrix.near_null_space().is_some();

@@ -7,7 +7,7 @@ use crate::context::LogLevel;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::preconditioner::Method;
-use crate::preconditioner::defaults::suits_grid;
+use crate::preconditioner::defaults::{Options, suits_grid};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ pub(super) struct GridCopy {
     /// What a pass over it has found.
     pub symmetry: Symmetry,
     /// Options that suit its coefficients.
-    pub options: &'static [(&'static str, &'static str)],
+    pub options: Options,
     /// Time of the last set-up or update.
     pub seconds: f64,
 }
