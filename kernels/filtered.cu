@@ -6,7 +6,7 @@ constexpr i64 MAX_FILTERED = 512;
 // Largest change of a vector by a row that is corrected.
 constexpr f64 MAX_UNCORRECTED = 1e-8;
 // Largest correction of a row, by the squares of its values and of those of the row.
-constexpr f64 MAX_CORRECTION = 0.25;
+constexpr f64 MAX_CORRECTION = 1.0;
 
 // The square of the norm of each block. A thread has a block.
 template <class T> DEVICE void filtered_norms(i64 blocks, int width, const In<T> &values, const Out<f64> &norms) {

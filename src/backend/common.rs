@@ -18,7 +18,7 @@ pub(crate) const MAX_UNCORRECTED: f64 = 1e-8;
 
 /// Largest correction of a filtered row, by the squares of its values and of those of the row. Where few entries are left that hardly span the vectors,
 /// it would be larger than the row. As in `kernels/filtered.cu`.
-pub(crate) const MAX_CORRECTION: f64 = 0.25;
+pub(crate) const MAX_CORRECTION: f64 = 1.0;
 
 /// Units of the shares of couplings that have the sign of the diagonal, which are added as integers: their order does not matter.
 pub(crate) const SHARES: i64 = 1 << 20;
