@@ -42,19 +42,11 @@ static HYPRE_Int destroy(HYPRE_Solver solver, const char *name)
 /** Calls hypre; an object whose set-up failed has nothing to be solved with. */
 static HYPRE_Int by_hypre(struct shim_object *object, const char *name, const char *what, HYPRE_Solver solver, HYPRE_ParCSRMatrix A, HYPRE_ParVector b, HYPRE_ParVector x)
 {
-    if (object && object->server == SHIM_REFUSED) {
-        shim_error("%s: its set-up failed", shim_name(object));
+    if (shim_is_refused(object))
         return HYPRE_GetError();
-    }
     double start = shim_seconds();
     HYPRE_Int error = REAL(solve_function, name)(solver, A, b, x);
-    double seconds = shim_seconds() - start;
-    if (object) {
-        object->fallen++;
-        object->hypre_seconds += seconds;
-        if (what)
-            shim_log("%s: %s by hypre, %.6f s", shim_name(object), what, seconds);
-    }
+    shim_served_by_hypre(object, what, shim_seconds() - start);
     return error;
 }
 

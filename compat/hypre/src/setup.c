@@ -92,6 +92,26 @@ void shim_print_levels(struct shim_object *object)
     terrace_report_destroy(report);
 }
 
+/** Whether the set-up of an object failed, which is told: there is nothing to be solved with. */
+int shim_is_refused(const struct shim_object *object)
+{
+    if (!object || object->server != SHIM_REFUSED)
+        return 0;
+    shim_error("%s: its set-up failed", shim_name(object));
+    return 1;
+}
+
+/** Takes note of a call of hypre's; `what` is told, unless it is null. */
+void shim_served_by_hypre(struct shim_object *object, const char *what, double seconds)
+{
+    if (!object)
+        return;
+    object->fallen++;
+    object->hypre_seconds += seconds;
+    if (what)
+        shim_log("%s: %s by hypre, %.6f s", shim_name(object), what, seconds);
+}
+
 /** Takes note of a set-up or an update with these options, which the object keeps. */
 void shim_served(struct shim_object *object, char *json, int updated, double seconds, const char *size)
 {

@@ -120,6 +120,8 @@ int shim_serve(struct shim_object *object, const struct shim_options *options, s
 char *shim_json(const terrace_config *config);
 void shim_served(struct shim_object *object, char *json, int updated, double seconds, const char *size);
 int shim_leave(struct shim_object *object, const char *reason); /* to hypre */
+int shim_is_refused(const struct shim_object *object);
+void shim_served_by_hypre(struct shim_object *object, const char *what, double seconds);
 void shim_print_levels(struct shim_object *object);
 
 /* interpose.c: the function of this name in hypre itself */

@@ -72,19 +72,11 @@ void shim_structured_release(struct shim_structured *structured, int ends)
 
 static HYPRE_Int by_hypre(struct shim_object *object, const char *name, const char *what, HYPRE_StructSolver solver, HYPRE_StructMatrix A, HYPRE_StructVector b, HYPRE_StructVector x)
 {
-    if (object && object->server == SHIM_REFUSED) {
-        shim_error("%s: its set-up failed", shim_name(object));
+    if (shim_is_refused(object))
         return HYPRE_GetError();
-    }
     double start = shim_seconds();
     HYPRE_Int error = REAL(solve_function, name)(solver, A, b, x);
-    double seconds = shim_seconds() - start;
-    if (object) {
-        object->fallen++;
-        object->hypre_seconds += seconds;
-        if (what)
-            shim_log("%s: %s by hypre, %.6f s", shim_name(object), what, seconds);
-    }
+    shim_served_by_hypre(object, what, shim_seconds() - start);
     return error;
 }
 
