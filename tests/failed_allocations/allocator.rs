@@ -96,7 +96,7 @@ pub fn count_failures(
     let count = COUNTED.load(Relaxed);
     check();
     let deep = std::env::var_os("TERRACE_DEEP").is_some();
-    let most = if deep { usize::MAX } else { (most / 2).max(1) };
+    let most = if deep { usize::MAX } else { most.max(1) };
     let mut seen = 0;
     for k in (1..=count).step_by(count.div_ceil(most).max(1)) {
         prepare();

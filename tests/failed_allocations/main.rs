@@ -68,7 +68,7 @@ fn each_failed_allocation_is_a_status() {
             solver(c"host:1", &blocks, options, 2 / share);
         }
         preconditioners(c"host:1", &large, 6 / share);
-        report(c"host:1", &small, 100);
+        report(c"host:1", &small, 50);
         for options in [direct, c"{}"] {
             transposed(c"host:1", &convection, options, 4 / share);
         }
@@ -83,7 +83,7 @@ fn each_failed_allocation_is_a_status() {
         solver(c"sim", &small, classical, 4 / share);
         solver(c"sim", &small, reordered, 7 / share);
         preconditioners(c"sim", &small, 2 / share);
-        report(c"sim", &small, 100);
+        report(c"sim", &small, 50);
         transposed(c"sim", &convection, direct, 4 / share);
     };
     // Another process sees to the simulated GPU at the same time.
@@ -97,7 +97,7 @@ fn each_failed_allocation_is_a_status() {
     // What is allocated once and for all is there after the first time.
     work(10);
     let before = HELD.load(Relaxed);
-    work(if wide { 1 } else { 2 });
+    work(if wide { 1 } else { 4 });
     // The queues of pools free their blocks late.
     let lost = HELD.load(Relaxed).saturating_sub(before);
     assert!(lost < 8 * LARGE, "{lost} bytes are lost");
