@@ -81,13 +81,13 @@ mod tests {
     /// device.
     #[test]
     fn a_scaled_correction_of_plain_aggregates_is_the_better_one() {
-        let matrix = gallery::parse("poisson5:100").unwrap().matrix;
+        let matrix = gallery::parse("poisson5:50").unwrap().matrix;
         let n = matrix.rows;
         let a =
             |x: &[f64]| -> Vec<f64> { (0..n).map(|i| matrix.view().row(i).map(|(j, v)| v[0] * x[j]).sum()).collect() };
         let solution = vec![1.0; n];
         let b = a(&solution);
-        let shared = Arc::new(gallery::parse("poisson5:100").unwrap().into_matrix().unwrap());
+        let shared = Arc::new(gallery::parse("poisson5:50").unwrap().into_matrix().unwrap());
         let options = |levels: &str, (scaling, sweeps): (&str, &str)| {
             let mut config = Config::new();
             for (key, value) in [

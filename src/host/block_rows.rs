@@ -175,13 +175,8 @@ fn row<'a, S: Number, X: Number, Y: Scalar>(values: impl Iterator<Item = &'a S>,
 #[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
-    use crate::hash::hash;
-    use crate::host::testing::{assert_sum, skip_without_avx512};
+    use crate::host::testing::{check_each, numbers, skip_without_avx512, to_f64};
     use half::{bf16, f16};
-
-    fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
-        (0..n).map(|i| T::from_f64((hash(i, seed) % 2001) as f64 / 1000.0 - 1.0)).collect()
-    }
 
     /// Groups at both ends of a vector and inside of it, with diagonals that leave it and that do not.
     fn check_diagonals<S: Number, X: Number, Y: Scalar>(n: usize) {
@@ -194,29 +189,22 @@ mod tests {
                     *v = S::ZERO;
                 }
             }
-            let (mut fast, mut slow) = (vec![Y::ONE; n * BLOCK_ROWS], vec![Y::ZERO; n * BLOCK_ROWS]);
-            diagonal_products(n, &distances, &values, first, &x, &mut fast);
-            portable_diagonals::<false, _, _, _>(n, &distances, &values, first, &x, &mut slow);
-            assert_eq!(fast, slow, "blocks of {n}");
-            portable_diagonals::<true, _, _, _>(n, &distances, &values, first, &x, &mut fast);
-            assert_eq!(fast, slow, "blocks of {n}, loops of that length");
-            let (distances, values, x, sums) = (&distances[..], &values[..], &x[..], &mut fast[..]);
-            specialised(Diagonals { n, distances, values, first, x, sums });
-            assert_eq!(fast, slow, "blocks of {n}, AVX2");
-            for (k, sum) in slow.iter().enumerate() {
+            let (exact_x, exact_values) = (to_f64(&x), to_f64(&values));
+            let terms = |k: usize| {
                 let (lane, r) = (k / n, k % n);
                 let mut terms = Vec::new();
                 for (k, distance) in distances.iter().enumerate() {
                     for c in 0..n {
-                        let x = x.get(
-                            ((first + lane).wrapping_add_signed(*distance as isize)).wrapping_mul(n).wrapping_add(c),
-                        );
-                        let value = values[((k * n + r) * n + c) * BLOCK_ROWS + lane].to_f64();
-                        terms.extend(x.map(|x| value * x.to_f64()));
+                        let place = (first + lane).wrapping_add_signed(*distance as isize);
+                        let x = exact_x.get(place.wrapping_mul(n).wrapping_add(c));
+                        let value = exact_values[((k * n + r) * n + c) * BLOCK_ROWS + lane];
+                        terms.extend(x.map(|x| value * x));
                     }
                 }
-                assert_sum(*sum, terms);
-            }
+                terms
+            };
+            let product = |sums: &mut [Y]| diagonal_products(n, &distances, &values, first, &x, sums);
+            check_each(n * BLOCK_ROWS, &product, &terms);
         }
     }
 
@@ -224,14 +212,9 @@ mod tests {
     fn check_block_diagonal<S: Number, X: Number, Y: Scalar>(n: usize) {
         for blocks in [0, 1, 5, 8, 15, 16, 17, 40] {
             let (d, x): (Vec<S>, Vec<X>) = (numbers(blocks * n * n, 2), numbers(blocks * n, 3));
-            let (mut fast, mut slow) = (vec![Y::ONE; n * blocks], vec![Y::ZERO; n * blocks]);
-            block_diagonal_products(n, &d, &x, &mut fast);
-            portable_block_diagonal(n, &d, &x, &mut slow);
-            assert_eq!(fast, slow, "{blocks} blocks of {n}");
-            for (k, sum) in slow.iter().enumerate() {
-                let terms = (0..n).map(|c| d[k * n + c].to_f64() * x[k / n * n + c].to_f64());
-                assert_sum(*sum, terms);
-            }
+            let (exact_d, exact_x) = (to_f64(&d), to_f64(&x));
+            let terms = |k: usize| (0..n).map(|c| exact_d[k * n + c] * exact_x[k / n * n + c]).collect();
+            check_each::<Y>(n * blocks, &|sums| block_diagonal_products(n, &d, &x, sums), &terms);
         }
     }
 
@@ -248,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn vector_registers_and_portable_code_give_the_same_bits() {
+    fn all_registers_give_the_same_bits() {
         skip_without_avx512();
         check::<f64>();
         check::<f32>();

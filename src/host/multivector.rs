@@ -7,7 +7,7 @@
 use super::dense::Dense;
 use super::multivector_rows::{BlockRows, DenseRows, DiagonalRows, ScalarRows, multiply};
 use super::operator::Stored;
-use super::registers::{Call, with_widest};
+use super::registers::{Call, with_avx2};
 use super::simd::{MAX_BLOCK, Rows};
 use super::spmv::{Epilogue, View, locate_rows};
 use crate::backend::{MAX_VECTORS, Operator};
@@ -48,7 +48,7 @@ impl Products<'_> {
             let group = first..(first + self.group).min(results.end);
             let sums = &mut sums[..group.len()];
             (self.multiply)(first, W::slice_mut(sums));
-            with_widest(Call(
+            with_avx2(Call(
                 #[inline(always)]
                 || store(group.clone(), sums),
             ));

@@ -1,6 +1,6 @@
 //! Rows of matrices times multivectors: loops whose vectors stay in registers, compiled once more for wider ones.
 
-use super::registers::{Work, with_widest};
+use super::registers::{Work, with_avx2};
 use super::simd::Rows;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{BLOCK_ROWS, Block, Column};
@@ -21,7 +21,7 @@ pub(super) fn multiply<W: Scalar>(k: usize, kernel: impl Kernel<W>, x: &[W], sum
 }
 
 fn with_registers<const K: usize, W: Scalar>(kernel: &impl Kernel<W>, x: &[W], sums: &mut [W]) {
-    with_widest(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
+    with_avx2(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
 }
 
 /// A kernel with its arguments.

@@ -52,14 +52,38 @@ impl Registers {
     }
 }
 
-/// The registers that loops use: those of this processor, unless the environment asks for narrower ones.
+/// The registers that loops use: those of this processor, unless the environment or a unit test asks for narrower ones.
 pub fn registers() -> Registers {
+    #[cfg(feature = "unit-tests")]
+    if let Some(limit) = LIMIT.get() {
+        return limit;
+    }
+    of_environment()
+}
+
+fn of_environment() -> Registers {
     static USED: LazyLock<Registers> = LazyLock::new(|| {
         let limit = std::env::var("TERRACE_SIMD").ok();
         let limit = Registers::ALL.into_iter().find(|registers| limit.as_deref() == Some(registers.name()));
         Registers::of_processor().min(limit.unwrap_or(Registers::Avx512))
     });
     *USED
+}
+
+#[cfg(feature = "unit-tests")]
+thread_local! {
+    /// What loops of this thread are limited to by a unit test.
+    static LIMIT: std::cell::Cell<Option<Registers>> = const { std::cell::Cell::new(None) };
+}
+
+/// Runs `work` on this thread with each kind of registers that it may use, from narrow to wide.
+#[cfg(feature = "unit-tests")]
+pub fn with_each(mut work: impl FnMut(Registers)) {
+    for registers in Registers::ALL.into_iter().filter(|registers| *registers <= of_environment()) {
+        LIMIT.set(Some(registers));
+        work(registers);
+        LIMIT.set(None);
+    }
 }
 
 /// A loop that is compiled for several widths of registers. Its `run` is always inlined.
@@ -79,16 +103,8 @@ impl<F: FnMut()> Work for Call<F> {
     }
 }
 
-/// Runs a loop with the widest registers.
-pub fn with_widest(work: impl Work) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if registers() == Registers::Avx512 {
-        return super::avx512::run(work);
-    }
-    with_avx2(work);
-}
-
-/// Runs a loop with AVX2 where the processor has it: for loops that have a kernel of their own for wider registers.
+/// Runs a loop with AVX2 where the processor has it. Loops that gain from wider registers have kernels of their own for them; compiled for those, others
+/// were not faster.
 pub fn with_avx2(work: impl Work) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if registers() >= Registers::Avx2 {
@@ -127,11 +143,11 @@ pub fn specialised(work: impl Specialised) {
     work.run::<true>();
 }
 
-/// The result of a loop that is run with the widest registers. Closures for it are to be inlined always: a call would
+/// The result of a loop that is run with AVX2 where the processor has it. Closures for it are to be inlined always: a call would
 /// lead to code without them.
 pub fn widely<R>(mut work: impl FnMut() -> R) -> R {
     let mut result = None;
-    with_widest(Call(
+    with_avx2(Call(
         #[inline(always)]
         || result = Some(work()),
     ));

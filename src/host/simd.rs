@@ -296,33 +296,28 @@ fn add<Y: Scalar>(p: [Y; CHUNK]) -> Y {
 mod tests {
     use super::*;
     use crate::hash::hash;
-    use crate::host::testing::{assert_sum, skip_without_avx512};
+    use crate::host::registers::with_each;
+    use crate::host::testing::{check_each, numbers, skip_without_avx512, to_f64};
     use half::{bf16, f16};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Groups at both ends of a vector and inside of it, with diagonals that leave it and that do not.
     fn check_diagonals<S: Number, X: Number, Y: Scalar>() {
-        let x: Vec<X> = (0..200).map(|i| X::from_f64(number(i, 3))).collect();
+        let x: Vec<X> = numbers(200, 3);
         for (first, distances) in
             [(0, vec![-3, 0, 5]), (64, vec![-64, -1, 0, 72]), (128, vec![-128, 8, 9]), (64, vec![])]
         {
-            let values: Vec<S> = (0..distances.len() * GROUP).map(|k| S::from_f64(number(k, 2))).collect();
-            let (mut fast, mut slow) = ([Y::ONE; GROUP], [Y::ZERO; GROUP]);
-            diagonal_products(&distances, &values, first, &x, &mut fast);
-            portable_diagonals(&distances, &values, first, &x, &mut slow);
-            assert_eq!(fast, slow);
-            for (r, sum) in slow.iter().enumerate() {
+            let values: Vec<S> = numbers(distances.len() * GROUP, 2);
+            let (exact_x, exact_values) = (to_f64(&x), to_f64(&values));
+            let terms = |r: usize| {
                 let term = |(k, distance): (usize, &i32)| {
-                    let x = x.get((first + r).wrapping_add_signed(*distance as isize));
-                    x.map_or(0.0, |x| values[k * GROUP + r].to_f64() * x.to_f64())
+                    let x = exact_x.get((first + r).wrapping_add_signed(*distance as isize));
+                    x.map_or(0.0, |x| exact_values[k * GROUP + r] * x)
                 };
-                assert_sum(*sum, distances.iter().enumerate().map(term));
-            }
+                distances.iter().enumerate().map(term).collect()
+            };
+            check_each::<Y>(GROUP, &|sums| diagonal_products(&distances, &values, first, &x, sums), &terms);
         }
-    }
-
-    fn number(i: usize, seed: u64) -> f64 {
-        (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0
     }
 
     fn check<S: Number, X: Number, Y: Scalar>() {
@@ -337,29 +332,19 @@ mod tests {
         let n = offsets[lengths.len()];
         let wide: Vec<i32> = (0..n).map(|k| (hash(k, 1) % 50) as i32 + 1).collect();
         let narrow: Vec<u16> = wide.iter().map(|c| (c - 1) as u16).collect();
-        let values: Vec<S> = (0..n).map(|k| S::from_f64(number(k, 2))).collect();
-        let x: Vec<X> = (0..57).map(|i| X::from_f64(number(i, 3))).collect();
+        let (values, x): (Vec<S>, Vec<X>) = (numbers(n, 2), numbers(57, 3));
+        let (exact_values, exact_x) = (to_f64(&values), to_f64(&x));
         let offsets = &offsets[2..];
         for shift in [0, 7] {
+            let terms = |i: usize| {
+                let term = |k: usize| exact_values[k] * exact_x[(wide[k] - 1 + shift) as usize];
+                (offsets[i]..offsets[i + 1]).map(term).collect()
+            };
             let rows = Rows { offsets, columns: &wide, values: &values, shift: shift - 1 };
-            let (mut fast, mut slow) = (vec![Y::ONE; offsets.len() - 1], vec![Y::ZERO; offsets.len() - 1]);
-            row_products(&rows, &x, &mut fast);
-            portable::<false, _, _, _, _>(&rows, &x, &mut slow);
-            assert_eq!(fast, slow);
-            portable::<true, _, _, _, _>(&rows, &x, &mut fast);
-            assert_eq!(fast, slow, "short rows");
-            specialised(Products { rows: &rows, x: &x, sums: &mut fast });
-            assert_eq!(fast, slow, "AVX2");
+            let sums = check_each::<Y>(offsets.len() - 1, &|sums| row_products(&rows, &x, sums), &terms);
             let rows = Rows { offsets, columns: &narrow, values: &values, shift };
-            row_products(&rows, &x, &mut fast);
-            assert_eq!(fast, slow, "16-bit columns");
-            portable::<true, _, _, _, _>(&rows, &x, &mut fast);
-            assert_eq!(fast, slow, "16-bit columns, portable");
-            for (i, sum) in slow.iter().enumerate() {
-                let terms = (offsets[i]..offsets[i + 1])
-                    .map(|k| values[k].to_f64() * x[(wide[k] - 1 + shift) as usize].to_f64());
-                assert_sum(*sum, terms);
-            }
+            let with_narrow = check_each::<Y>(offsets.len() - 1, &|sums| row_products(&rows, &x, sums), &terms);
+            assert_eq!(sums, with_narrow, "16-bit columns");
         }
     }
 
@@ -367,25 +352,19 @@ mod tests {
         let offsets = [3, 3, 4, 9];
         let columns: Vec<i32> = (0..9).map(|k| (hash(k, 1) % 5) as i32 + 1).collect();
         for (br, bc) in (1..=MAX_BLOCK).flat_map(|r| (1..=MAX_BLOCK).map(move |c| (r, c))) {
-            let values: Vec<S> = (0..9 * br * bc).map(|k| S::from_f64(number(k, 2))).collect();
-            let x: Vec<X> = (0..5 * bc).map(|i| X::from_f64(number(i, 3))).collect();
-            let rows = Rows { offsets: &offsets, columns: &columns, values: &values, shift: -1 };
-            let (mut fast, mut slow) = (vec![Y::ONE; 3 * br], vec![Y::ZERO; 3 * br]);
-            block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
-            let block = Block { rows: br, cols: bc };
-            portable_blocks::<false, _, _, _>(&rows, block, &x, &mut slow);
-            assert_eq!(fast, slow, "{br}x{bc}");
-            portable_blocks::<true, _, _, _>(&rows, block, &x, &mut fast);
-            assert_eq!(fast, slow, "{br}x{bc}, loops of that length");
-            specialised(BlockProducts { rows: &rows, block, x: &x, sums: &mut fast });
-            assert_eq!(fast, slow, "{br}x{bc}, AVX2");
-            for (k, sum) in slow.iter().enumerate() {
+            let (values, x): (Vec<S>, Vec<X>) = (numbers(9 * br * bc, 2), numbers(5 * bc, 3));
+            let (exact_values, exact_x) = (to_f64(&values), to_f64(&x));
+            let terms = |k: usize| {
                 let (i, r) = (k / br, k % br);
-                let terms = (offsets[i]..offsets[i + 1]).flat_map(|p| (0..bc).map(move |c| (p, c))).map(|(p, c)| {
-                    values[(p * br + r) * bc + c].to_f64() * x[(columns[p] - 1) as usize * bc + c].to_f64()
-                });
-                assert_sum(*sum, terms);
-            }
+                let entries = (offsets[i]..offsets[i + 1]).flat_map(|p| (0..bc).map(move |c| (p, c)));
+                let term = |(p, c): (usize, usize)| {
+                    exact_values[(p * br + r) * bc + c] * exact_x[(columns[p] - 1) as usize * bc + c]
+                };
+                entries.map(term).collect()
+            };
+            let rows = Rows { offsets: &offsets, columns: &columns, values: &values, shift: -1 };
+            let block = Block { rows: br, cols: bc };
+            check_each::<Y>(3 * br, &|sums| block_row_products(&rows, block, &x, sums), &terms);
         }
     }
 
@@ -403,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn vector_registers_and_portable_code_give_the_same_bits() {
+    fn all_registers_give_the_same_bits() {
         skip_without_avx512();
         check_vectors::<f64>();
         check_vectors::<f32>();
@@ -429,14 +408,13 @@ mod tests {
         check_outside(&[0, 0, 0, 0, 0, 0, 0, 0, 2]);
     }
 
-    /// Both ways of computing must panic, whatever this processor has.
+    /// Products must panic, whatever the registers.
     fn check_outside(offsets: &[usize]) {
-        let rows = Rows { offsets, columns: &[0, 3], values: &[1.0, 1.0], shift: 0 };
-        for product in [row_products::<f64, f64, f64, i32>, portable::<true, _, _, _, _>, portable::<false, _, _, _, _>]
-        {
+        let rows = Rows::<f64, i32> { offsets, columns: &[0, 3], values: &[1.0, 1.0], shift: 0 };
+        with_each(|registers| {
             let mut sums = vec![0.0; offsets.len() - 1];
-            let outcome = catch_unwind(AssertUnwindSafe(|| product(&rows, &[1.0, 2.0, 3.0], &mut sums)));
-            assert!(outcome.is_err(), "column 3 of a vector of 3 was read: {sums:?}");
-        }
+            let outcome = catch_unwind(AssertUnwindSafe(|| row_products(&rows, &[1.0, 2.0, 3.0], &mut sums)));
+            assert!(outcome.is_err(), "column 3 of a vector of 3 was read with {registers:?}: {sums:?}");
+        });
     }
 }

@@ -1,7 +1,42 @@
 //! What unit tests of the host's kernels share.
 
-use crate::scalar::Scalar;
+use super::registers::with_each;
+use crate::hash::hash;
+use crate::scalar::{Number, Scalar};
 use crate::skip::skipped;
+
+/// Numbers between -1 and 1.
+pub fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
+    (0..n).map(|i| T::from_f64((hash(i, seed) % 2001) as f64 / 1000.0 - 1.0)).collect()
+}
+
+pub fn to_f64<T: Number>(numbers: &[T]) -> Vec<f64> {
+    numbers.iter().map(|number| number.to_f64()).collect()
+}
+
+/// What `work` makes of `start` with all kinds of registers: asserts that it is the same. By `dyn`, because tests are compiled for many combinations
+/// of precisions.
+pub fn same_with_each<Y: Scalar>(start: &[Y], work: &dyn Fn(&mut [Y])) -> Vec<Y> {
+    let mut expected: Option<Vec<Y>> = None;
+    with_each(|registers| {
+        let mut result = start.to_vec();
+        work(&mut result);
+        match &expected {
+            Some(expected) => assert_eq!(&result, expected, "{registers:?}"),
+            None => expected = Some(result),
+        }
+    });
+    expected.unwrap_or_default()
+}
+
+/// Asserts that `product` writes the same `n` sums with all kinds of registers, and that they have these terms. Gives the sums.
+pub fn check_each<Y: Scalar>(n: usize, product: &dyn Fn(&mut [Y]), terms: &dyn Fn(usize) -> Vec<f64>) -> Vec<Y> {
+    let sums = same_with_each(&vec![Y::ONE; n], product);
+    for (i, sum) in sums.iter().enumerate() {
+        assert_sum(*sum, terms(i));
+    }
+    sums
+}
 
 /// Asserts that a sum is what its terms give in exact arithmetic, but for rounding. It is computed in `Y` in any order,
 /// from factors that are rounded to `Y` first: that is within gamma_{n+2} of the sum of the absolute values (Higham,

@@ -244,7 +244,7 @@ mod tests {
         all.push((named("shuffled:hubs:1500:hubs=1,every=1"), 1));
         all.push((irregular::shuffled(named("shuffled:random_m_matrix:700")), 1));
         // Levels of several blocks of threads, and more levels than a round has.
-        all.extend([(tree(2000, 8), 1), (tree(1200, 1), 1)]);
+        all.extend([(tree(2000, 8), 1), (tree(400, 1), 1)]);
         for (a, unit) in all {
             let shape = NodeShape { unit, width: unit * a.block.rows, values: a.block.len() };
             let values: &[f64] = &a.values;

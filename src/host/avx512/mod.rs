@@ -11,7 +11,7 @@ pub mod stencil;
 pub mod tile;
 
 use super::prefetch::{AHEAD, prefetch};
-use super::registers::{Registers, Work, registers};
+use super::registers::{Registers, registers};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
 use crate::sparse::{Block, ColumnsRef, GROUP};
@@ -31,16 +31,6 @@ pub struct Lines<'a> {
     pub columns: ColumnsRef<'a>,
     /// As in [`Rows`].
     pub shift: i32,
-}
-
-/// Runs portable code with the registers of AVX-512. Only where [`is_present`].
-pub fn run(work: impl Work) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-    fn with_features(work: impl Work) {
-        work.run();
-    }
-    // SAFETY: the caller has found the processor's features.
-    unsafe { with_features(work) }
 }
 
 /// Entries of a short row, on average.

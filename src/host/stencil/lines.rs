@@ -197,55 +197,47 @@ pub fn load_with_ends<W: Scalar>(load: &Load<'_, W>, grid: &Grid, line: usize, x
 #[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
-    use crate::hash::hash;
-    use crate::host::testing::skip_without_avx512;
+    use crate::host::testing::{numbers, same_with_each, skip_without_avx512, to_f64};
     use half::{bf16, f16};
-
-    fn number(i: usize, seed: u64) -> f64 {
-        (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0
-    }
 
     fn check<S: Number, W: Scalar>() {
         for n in [0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 130] {
-            let values: Vec<S> = (0..600).map(|i| S::from_f64(number(i, 1))).collect();
-            let x: Vec<W> = (0..400).map(|i| W::from_f64(number(i, 2))).collect();
+            let (values, x): (Vec<S>, Vec<W>) = (numbers(600, 1), numbers(400, 2));
             let terms = [Term { a: 3, x: 0 }, Term { a: 200, x: 1 }, Term { a: 600 - n, x: 400 - n }];
-            let (mut fast, mut slow) = (vec![W::ONE; n], vec![W::ONE; n]);
-            multiply_add(&S::numbers(&values), &terms, &x, &mut fast);
-            portable(&S::numbers(&values), &terms, &x, &mut slow, false);
-            assert_eq!(fast, slow, "{n}");
-            let (mut less, mut same) = (fast.clone(), slow.clone());
-            multiply_subtract(&S::numbers(&values), &terms, &x, &mut less);
-            portable(&S::numbers(&values), &terms, &x, &mut same, true);
-            assert_eq!(less, same, "{n}");
-            widen(&S::numbers(&values), 5, &mut less);
-            portable_widen(&S::numbers(&values), 5, &mut same);
-            assert_eq!(less, same, "{n}");
-            let own = [Term { a: 10, x: 0 }, Term { a: 150, x: 1 }, Term { a: 600 - n, x: 2 }];
-            for parity in [0, 1] {
-                let (mut one, mut other) = (x[..n + 2].to_vec(), x[..n + 2].to_vec());
-                let numbers = S::numbers(&values);
-                solve_parity((&numbers, &own), (&numbers, 7), parity, &slow, &mut one);
-                portable_parity((&numbers, &own), (&numbers, 7), parity, &slow, &mut other);
-                assert_eq!(one, other, "{n} {parity}");
-                for k in 0..n {
-                    let products = own.iter().map(|t| values[t.a + k].to_f64() * other[t.x + k].to_f64()).sum::<f64>();
-                    let change = values[7 + k].to_f64() * (slow[k].to_f64() - products);
-                    let expected = x[k + 1].to_f64() + if k % 2 == parity { change } else { 0.0 };
-                    let own_change = values[own[1].a + k].to_f64() * (other[k + 1].to_f64() - x[k + 1].to_f64());
-                    let corrected = expected + if k % 2 == parity { values[7 + k].to_f64() * own_change } else { 0.0 };
-                    assert!((other[k + 1].to_f64() - corrected).abs() < 1e-5, "{n} {k}");
-                }
+            let (exact_values, exact_x) = (to_f64(&values), to_f64(&x));
+            let ones = vec![W::ONE; n];
+            let sums = same_with_each(&ones, &|y| multiply_add(&S::numbers(&values), &terms, &x, y));
+            for (k, sum) in to_f64(&sums).into_iter().enumerate() {
+                let expected: f64 = terms.iter().map(|t| exact_values[t.a + k] * exact_x[t.x + k]).sum();
+                assert!((sum - 1.0 - expected).abs() < 1e-5);
             }
-            for (k, sum) in slow.iter().enumerate() {
-                let expected: f64 = terms.iter().map(|t| values[t.a + k].to_f64() * x[t.x + k].to_f64()).sum();
-                assert!((sum.to_f64() - 1.0 - expected).abs() < 1e-5);
+            let less = same_with_each(&sums, &|y| multiply_subtract(&S::numbers(&values), &terms, &x, y));
+            assert!(to_f64(&less).into_iter().all(|y| (y - 1.0).abs() < 1e-5), "{n}");
+            let wide = same_with_each(&ones, &|y| widen(&S::numbers(&values), 5, y));
+            let cast: Vec<f64> = values[5..5 + n].iter().map(|v| v.cast::<W>().to_f64()).collect();
+            assert_eq!(to_f64(&wide), cast, "{n}");
+            let own = [Term { a: 10, x: 0 }, Term { a: 150, x: 1 }, Term { a: 600 - n, x: 2 }];
+            let rhs = to_f64(&sums);
+            for parity in [0, 1] {
+                let solve = |x: &mut [W]| {
+                    let values = S::numbers(&values);
+                    solve_parity((&values, &own), (&values, 7), parity, &sums, x);
+                };
+                let solved = to_f64(&same_with_each(&x[..n + 2], &solve));
+                for k in 0..n {
+                    let products = own.iter().map(|t| exact_values[t.a + k] * solved[t.x + k]).sum::<f64>();
+                    let change = exact_values[7 + k] * (rhs[k] - products);
+                    let expected = exact_x[k + 1] + if k % 2 == parity { change } else { 0.0 };
+                    let own_change = exact_values[own[1].a + k] * (solved[k + 1] - exact_x[k + 1]);
+                    let corrected = expected + if k % 2 == parity { exact_values[7 + k] * own_change } else { 0.0 };
+                    assert!((solved[k + 1] - corrected).abs() < 1e-5, "{n} {k}");
+                }
             }
         }
     }
 
     #[test]
-    fn vector_registers_and_portable_code_give_the_same_bits() {
+    fn all_registers_give_the_same_bits() {
         skip_without_avx512();
         check::<f64, f64>();
         check::<f32, f64>();

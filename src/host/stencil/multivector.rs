@@ -9,7 +9,7 @@ use super::planes::{LineSweep, Planes};
 use super::product::StencilOperator;
 use super::transfer::{TransferOperator, coarse_lines};
 use crate::host::multivector::Rowwise;
-use crate::host::registers::{Call, with_widest};
+use crate::host::registers::{Call, with_avx2};
 use crate::scalar::{Number, NumbersRef, Precision, Scalar, SliceMut};
 use crate::sparse::{GROUP, Stencil, TransferPattern};
 
@@ -30,14 +30,14 @@ macro_rules! with_vectors {
         match $k {
             8 => {
                 const $K: usize = 8;
-                with_widest(Call(
+                with_avx2(Call(
                     #[inline(always)]
                     || $work,
                 ));
             }
             4 => {
                 const $K: usize = 4;
-                with_widest(Call(
+                with_avx2(Call(
                     #[inline(always)]
                     || $work,
                 ));
