@@ -87,16 +87,11 @@ fn without_boundary(name: &str) -> Matrix {
     Matrix::from_csr(a).unwrap()
 }
 
-/// Solves a problem to 1e-8, or the tolerance of the options; a line about it, which is an error when it took more iterations than its bound.
-fn solve(context: &Context, name: &str, config: &Config, bound: usize) -> Result<String, String> {
-    let matrix = match name.strip_suffix(" without boundary") {
-        Some(name) => without_boundary(name),
-        None => gallery::parse(name).unwrap().into_matrix().unwrap(),
-    };
-    let rows = matrix.rows();
+/// Solves a problem to 1e-8, or the tolerance of the options; its iterations, or a line about it when it took more of them than its bound.
+fn solve(context: &Context, name: &str, matrix: &Arc<Matrix>, config: &Config, bound: usize) -> Result<usize, String> {
     let mut solver = Solver::new(context, config);
-    solver.setup(Some(&Arc::new(matrix))).unwrap();
-    let b: Vec<f64> = (0..rows).map(|i| 1.0 + (i % 7) as f64).collect();
+    solver.setup(Some(matrix)).unwrap();
+    let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
     let mut x = vec![0.0; b.len()];
 
     let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
@@ -108,22 +103,56 @@ fn solve(context: &Context, name: &str, config: &Config, bound: usize) -> Result
     let json: serde_json::Value = serde_json::from_str(&config.to_json()).unwrap();
     let given = &json["solver.tolerance"];
     let tolerance = given.as_f64().or_else(|| given.as_str()?.parse().ok()).unwrap_or(1e-8);
-    if status == Status::Success && residual <= tolerance && iterations <= bound { Ok(line) } else { Err(line) }
+    if status == Status::Success && residual <= tolerance && iterations <= bound { Ok(iterations) } else { Err(line) }
 }
 
+fn config(options: Options) -> Config {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+/// The default may choose another coarsening or narrower levels than classical AMG, but not at the cost of iterations. Problems that are given as
+/// stencils have multigrid on the grid, which `docs/structured.md` compares.
 #[test]
-fn every_problem_is_solved_within_its_bound() {
-    let context = Context::new("host:2").unwrap();
-    let failures: String = SOLVES
-        .iter()
-        .filter_map(|(name, options, bound)| {
-            let mut config = Config::new();
-            for (key, value) in *options {
-                config.set_str(key, value).unwrap();
+fn every_problem_is_solved_within_its_bound_and_at_most_a_fifth_more_iterations_than_classical_amg() {
+    const CLASSICAL: Options = &[
+        ("amg.type", "unstructured"),
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "extended_i"),
+        ("amg.smoother.type", "l1_jacobi"),
+        ("precision", "f64"),
+    ];
+    let host = Context::new("host:2").unwrap();
+    let mut failures = String::new();
+    for (name, options, bound) in SOLVES {
+        let problem = gallery::parse(name).unwrap();
+        let is_stencil = problem.is_stencil;
+        let matrix = Arc::new(problem.into_matrix().unwrap());
+        let iterations = match solve(&host, name, &matrix, &config(options), *bound) {
+            Ok(iterations) => iterations,
+            Err(line) => {
+                failures += &line;
+                continue;
             }
-            solve(&context, name, &config, *bound).err()
-        })
-        .collect();
+        };
+        // beam:2 takes as long as ten others; `make deep-test` compares it, too.
+        if is_stencil || !options.is_empty() || !is_deep() && *name == "beam:2" {
+            continue;
+        }
+        let Ok(classical) = solve(&host, name, &matrix, &config(CLASSICAL), usize::MAX) else { continue };
+        let bound = if classical < 100 { classical + classical.div_ceil(5) } else { usize::MAX };
+        if iterations > bound {
+            failures += &format!("{iterations:>4} of {bound:>3}  {name}, by classical AMG\n");
+        }
+        // Where GPUs have other defaults than the host; the others take as long again as all of this.
+        if is_deep() || ["poisson27:16", "lshape:4:order=1", "elasticity:7"].contains(name) {
+            let sim = Context::new("sim").unwrap();
+            failures += &solve(&sim, name, &matrix, &config(options), bound).err().unwrap_or_default();
+        }
+    }
     assert!(failures.is_empty(), "iterations, bound and residual:\n{failures}");
 }
 
@@ -156,53 +185,16 @@ fn every_preset_solves_what_it_is_for() {
         .filter_map(|(preset, name, bound)| {
             let mut config = Config::new();
             config.load_preset(preset).unwrap();
-            solve(&context, name, &config, *bound).err()
+            let matrix = match name.strip_suffix(" without boundary") {
+                Some(name) => without_boundary(name),
+                None => gallery::parse(name).unwrap().into_matrix().unwrap(),
+            };
+            solve(&context, name, &Arc::new(matrix), &config, *bound).err()
         })
         .collect();
     assert!(failures.is_empty(), "iterations, bound and residual:\n{failures}");
     for name in presets::names() {
         assert!(PRESET_SOLVES.iter().any(|(preset, ..)| *preset == name), "{name} solves nothing here");
-    }
-}
-
-/// The default may choose another coarsening or narrower levels, but not at the cost of iterations. Problems that are given as stencils have
-/// multigrid on the grid, which `docs/structured.md` compares.
-#[test]
-fn defaults_take_at_most_a_fifth_more_iterations_than_classical_amg() {
-    const CLASSICAL: Options = &[
-        ("amg.type", "unstructured"),
-        ("amg.coarsening.type", "pmis"),
-        ("amg.interpolation.type", "extended_i"),
-        ("amg.smoother.type", "l1_jacobi"),
-        ("precision", "f64"),
-    ];
-    let solves = |options: Options, name: &str, device: &str| {
-        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
-        let rows = matrix.rows();
-        let mut config = Config::new();
-        for (key, value) in options {
-            config.set_str(key, value).unwrap();
-        }
-        let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
-        solver.setup(Some(&Arc::new(matrix))).unwrap();
-        let status = solver.solve(&vec![1.0; rows], &mut vec![0.0; rows], Guess::Zero).unwrap();
-        (status, solver.report().solves[0].iterations)
-    };
-    for (name, ..) in
-        SOLVES.iter().filter(|(name, options, _)| options.is_empty() && !gallery::parse(name).unwrap().is_stencil)
-    {
-        let (status, classical) = solves(CLASSICAL, name, "host:2");
-        // Where GPUs have other defaults than the host; the others take as long again as all of this.
-        let on_sim = is_deep() || ["poisson27:16", "lshape:4:order=1", "elasticity:7"].contains(name);
-        for device in ["host:2", "sim"].into_iter().take(1 + usize::from(on_sim)) {
-            let (with_defaults, iterations) = solves(&[], name, device);
-            assert!(
-                status != Status::Success || with_defaults == Status::Success,
-                "{name} on {device}: {with_defaults:?}"
-            );
-            let bound = classical + classical.div_ceil(5);
-            assert!(classical >= 100 || iterations <= bound, "{name} on {device}: {iterations} of {classical}");
-        }
     }
 }
 
