@@ -11,9 +11,9 @@ fn all_devices() -> Vec<&'static str> {
     std::iter::once("host:2").chain(devices()).collect()
 }
 
-/// Nonsymmetric, of 144 rows.
+/// Nonsymmetric, of 81 rows.
 fn convection() -> Csr<f64> {
-    gallery::parse("convection_diffusion:12").unwrap().matrix
+    gallery::parse("convection_diffusion:9").unwrap().matrix
 }
 
 fn matrix(a: &Csr<f64>) -> Arc<Matrix> {

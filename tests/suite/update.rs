@@ -8,7 +8,7 @@ use terrace::report::Fact;
 use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 /// Points along an axis of the square.
-const N: usize = 15;
+const N: usize = 12;
 
 type Options = &'static [(&'static str, &'static str)];
 
