@@ -2,6 +2,7 @@
 
 use crate::common::devices::{devices, rotating_devices};
 use std::sync::Arc;
+use terrace::report::Report;
 use terrace::sparse::Csr;
 use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
 
@@ -22,14 +23,18 @@ fn scaled(name: &str, factor: f64) -> Arc<Matrix> {
 
 /// Iterations to 1e-8, and the true residual.
 fn solve(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (usize, f64) {
+    let report = solve_and_report(matrix, options);
+    (report.solves[0].iterations, report.solves[0].true_residual)
+}
+
+fn solve_and_report(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Report {
     let mut solver = Solver::new(&Context::new("host:2").unwrap(), &config(options));
     solver.setup(Some(matrix)).unwrap();
     let b = vec![1.0; matrix.rows()];
     let mut x = vec![0.0; matrix.rows()];
     let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
     assert_eq!(status, Status::Success, "{options:?}");
-    let report = solver.report();
-    (report.solves[0].iterations, report.solves[0].true_residual)
+    solver.report()
 }
 
 const F16_STORAGE: [(&str, &str); 3] =
@@ -38,7 +43,7 @@ const F16_STORAGE: [(&str, &str); 3] =
 #[test]
 fn f16_matrices_take_the_iterations_of_f64_in_any_units() {
     // Jumps feel the rounding of f16, differently in every unit.
-    for (name, share) in [("poisson27:20", 10), ("jumps:20:contrast=1e6", 4), ("elasticity:10", 10)] {
+    for (name, share) in [("poisson27:14", 10), ("jumps:16:contrast=1e6", 4), ("elasticity:7", 10)] {
         let (reference, _) = solve(&scaled(name, 1.0), &[]);
         for factor in [1.0, 1e8, 1e12, 1e-12, 1e30] {
             let matrix = scaled(name, factor);
@@ -72,7 +77,7 @@ fn unscaled_f16_is_refused_with_the_level_and_the_count() {
 
 #[test]
 fn every_smoother_and_cycle_works_in_16_bits() {
-    let matrix = scaled("poisson7:12", 1e6);
+    let matrix = scaled("poisson7:10", 1e6);
     // Lines and ilu0 are of structured grids.
     for smoother in terrace::components::SMOOTHERS.iter().filter(|smoother| !["ilu0", "line"].contains(smoother)) {
         // Each cycle in one format and each format in one cycle, the other way round for the other coarsening.
@@ -127,7 +132,10 @@ fn scaling_changes_nothing_but_the_storage() {
 
 /// Names of the formats of the first levels: matrix, vector, transfer, smoother.
 fn formats(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Vec<[&'static str; 4]> {
-    let report = Amg::setup(&Context::new("host:2").unwrap(), matrix, &config(options)).unwrap().report();
+    formats_of(&Amg::setup(&Context::new("host:2").unwrap(), matrix, &config(options)).unwrap().report())
+}
+
+fn formats_of(report: &Report) -> Vec<[&'static str; 4]> {
     let of = |l: &terrace::report::LevelReport| {
         [l.matrix_precision, l.vector_precision, l.transfer_precision, l.smoother_precision].map(|p| p.name())
     };
@@ -201,7 +209,7 @@ fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
 
 #[test]
 fn auto_saves_bytes_and_no_problem_takes_a_tenth_more_iterations() {
-    let names = ["poisson7:24", "poisson27:20", "jumps:24:contrast=1e6", "elasticity:10", "lognormal:16", "beam:1"];
+    let names = ["poisson7:20", "poisson27:16", "jumps:20:contrast=1e6", "elasticity:8", "lognormal:14", "beam:1"];
     for (p, name) in names.into_iter().enumerate() {
         let smoothers = ["auto", "l1_gauss_seidel"].map(|smoother| ("amg.smoother.type", smoother));
         let in_f64 = smoothers.map(|smoother| solve(&scaled(name, 1.0), &[smoother]).0);
@@ -210,14 +218,15 @@ fn auto_saves_bytes_and_no_problem_takes_a_tenth_more_iterations() {
             let matrix = scaled(name, factor);
             // Both smoothers in two of the units.
             for (smoother, wide) in smoothers.into_iter().zip(in_f64).take(if factor >= 1e12 { 1 } else { 2 }) {
-                let (iterations, residual) = solve(&matrix, &[smoother, ("precision", "auto")]);
+                let report = solve_and_report(&matrix, &[smoother, ("precision", "auto")]);
+                let (iterations, residual) = (report.solves[0].iterations, report.solves[0].true_residual);
                 assert!(
                     iterations as f64 <= (1.1 * wide as f64).ceil() && residual <= 1e-8,
                     "{name} times {factor:e}, {smoother:?}: {iterations} against {wide}"
                 );
+                let levels = formats_of(&report);
+                assert!(levels.iter().flatten().any(|format| *format != "f64"), "{name} times {factor:e}: {levels:?}");
             }
-            let levels = formats(&matrix, &[("precision", "auto")]);
-            assert!(levels.iter().flatten().any(|format| *format != "f64"), "{name} times {factor:e}: {levels:?}");
         }
     }
 }
@@ -334,7 +343,7 @@ fn any_formats_take_the_same_iterations_in_any_units_or_are_refused() {
     for (k, format) in formats.into_iter().enumerate() {
         for device in std::iter::once("host:2").chain(rotating_devices(k)) {
             let context = Context::new(device).unwrap();
-            let problem = if device.starts_with("sim") { "poisson5:300x1" } else { "poisson5:4000x1" };
+            let problem = if device.starts_with("sim") { "poisson5:300x1" } else { "poisson5:1500x1" };
             let iterations = |scale: f64| {
                 let matrix = scaled(problem, scale);
                 let mut solver = Solver::new(&context, &config(&[("precision", format)]));
