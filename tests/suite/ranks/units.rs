@@ -2,7 +2,6 @@
 
 use super::alone::setup;
 use super::*;
-use crate::common::skip::is_deep;
 use terrace::Precision;
 
 type Options<'a> = &'a [(&'a str, &'a str)];
@@ -49,7 +48,7 @@ fn solved(
     (results.into_iter().flat_map(|(x, _)| x).collect(), history)
 }
 
-/// Solves for each factor on 1, 2 and 3 ranks, with the iterations of units of 1 and the same bits.
+/// Solves for each factor on 1 rank and 2 or 3 others, with the iterations of units of 1 and the same bits.
 fn check(device: &str, name: &str, factors: &[(f64, f64)], precision: Precision, options: Options) {
     let a = matrix(name);
     let (wanted, expected) = solved(device, &a, &[0, a.rows], (1.0, 1.0), precision, options);
@@ -67,7 +66,8 @@ fn check(device: &str, name: &str, factors: &[(f64, f64)], precision: Precision,
         assert!(one.1.len().abs_diff(expected.len()) <= 1, "{what}: {} and {} norms", one.1.len(), expected.len());
         let is_near = |(x, wanted): (&f64, &f64)| (x / factor.1 * factor.0 - wanted).abs() <= tolerance * size;
         assert!(one.0.iter().zip(&wanted).all(is_near), "{what}");
-        for ranks in [2, 3] {
+        // Two and three in turn.
+        for ranks in [2, 3].into_iter().filter(|ranks| is_deep() || (first + k) % 2 == ranks % 2) {
             let other = solved(device, &a, &evenly(a.rows, ranks), *factor, precision, options);
             assert!(other == one, "{what}: {ranks} ranks");
         }
@@ -100,7 +100,7 @@ fn every_method_solves_systems_in_any_units() {
     check("host:1", "jumps:7", FACTORS, Precision::F64, &[pmis, DIVIDED[0], DIVIDED[1]]);
     check("host:1", "convection_diffusion:20", FACTORS, Precision::F64, &[DIVIDED[0]]);
     for preconditioner in ["fsai", "jacobi", "none"] {
-        check("host:1", "poisson5:20", FACTORS, Precision::F64, &[("solver.preconditioner", preconditioner)]);
+        check("host:1", "poisson5:14", FACTORS, Precision::F64, &[("solver.preconditioner", preconditioner)]);
     }
     for device in devices() {
         check(device, "poisson5:12", FACTORS, Precision::F64, &DIVIDED);
