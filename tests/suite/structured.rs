@@ -31,8 +31,8 @@ fn solve(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (Statu
 /// The problems, and the iterations that the defaults may need in f64.
 const PROBLEMS: &[(&str, usize)] = &[
     ("laplace27:20", 7),
-    ("laplace27:20:scale=1e8", 7),
-    ("laplace27:20:scale=1e-8", 7),
+    ("laplace27:14:scale=1e8", 7),
+    ("laplace27:14:scale=1e-8", 7),
     ("rhd:20", 12),
     ("rhd3t:16", 26),
     ("oil:20x20x12", 23),
