@@ -1,6 +1,7 @@
 //! FSAI and Jacobi as preconditioners: on the host and on GPUs, in every number format, updated, reported, and refused.
 
 use crate::common::devices::{devices, rotating_devices};
+use crate::common::skip::is_deep;
 use std::sync::Arc;
 use terrace::matrix::Values;
 use terrace::report::Fact;
@@ -107,6 +108,10 @@ fn smoothers_of_block_levels_take_as_many_iterations_on_gpus_as_on_the_host() {
             assert!(report.levels.len() > 2);
             let on_host = report.solves[0].iterations;
             for device in rotating_devices(case + which) {
+                // One of the smoothers for every two prolongators, so that both orders of threads have both.
+                if device.starts_with("sim") && !is_deep() && which != case / 2 % 2 {
+                    continue;
+                }
                 let on_device = iterations(device, &small, &options);
                 assert!(on_device.abs_diff(on_host) <= 1, "{options:?} on {device}: {on_device} and {on_host}");
             }
