@@ -189,7 +189,7 @@ fn names_stand_for_the_formats_of_all_levels() {
 
 #[test]
 fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
-    let matrix = scaled("poisson7:16", 1.0);
+    let matrix = scaled("poisson7:12", 1.0);
     let solve = |precision: &str, size: f64| {
         let options = [("precision", precision), ("solver.tolerance", "1e-10")];
         let mut solver = Solver::new(&Context::new("host:2").unwrap(), &config(&options));
