@@ -1,4 +1,4 @@
-// SpMV with a stencil: threads run over cells. A thread has R neighbouring cells of a line of scalars, or one cell of a grid with blocks.
+// SpMV with a stencil: threads run over cells. A thread has R neighbouring cells of a line of scalars, or one or two cells of a grid with blocks.
 #include "spmv_epilogue.h"
 #include "stencil.h"
 
@@ -86,6 +86,42 @@ DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x
     store_epilogue_sum(f, share);
 }
 
+// Blocks of N x N, and R cells of a line for a thread.
+template <int N, int R, class S, class A, class V>
+DEVICE void cells_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
+    const int runs = g.pitch / R, nx = g.dims[0];
+    const i64 line = global_index() / runs;
+    const int x0 = static_cast<int>(global_index() - line * runs) * R;
+    f64 share = 0.0;
+    // A line may be padded by more than its last pack.
+    if (line < grid_lines(g) && x0 < nx) {
+        A sums[R][N] = {};
+        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
+        ROLLED
+        for (int l = 0; l < g.lines; ++l) {
+            const i64 to = line_at(g, l, y, z);
+            if (to >= 0) {
+                add_cells<N, R>(g, l, to, line, x0, values, x, sums);
+            }
+        }
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            if (x0 + q < nx) {
+                const i64 row = (line * nx + x0 + q) * N;
+                if (f.width > 1) {
+                    cell_epilogue<N>(f, row, sums[q]);
+                } else {
+                    UNROLL
+                    for (int r = 0; r < N; ++r) {
+                        share += apply_epilogue(f, row + r, sums[q][r]);
+                    }
+                }
+            }
+        }
+    }
+    store_epilogue_sum(f, share);
+}
+
 #define STENCIL_OF(NAME, S, A, ...) \
     KERNEL_OF(4, stencil##NAME##_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
         const Told<A> x{v, format}; \
@@ -104,3 +140,12 @@ DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x
         } \
     }
 FOR_STORAGE(STENCIL, f64) FOR_STORAGE(STENCIL, f32)
+
+// Pairs of cells: for values of 8 bytes loads are wide enough without.
+#define STENCIL_OF_PAIRS(N, S, A) \
+    KERNEL(stencil_pairs##N##_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+        const Told<A> x{v, format}; \
+        cells_product<N, 2, S, A>(g, values, x, f); \
+    }
+#define STENCIL_PAIRS(S) STENCIL_OF_PAIRS(3, S, f64) STENCIL_OF_PAIRS(3, S, f32) STENCIL_OF_PAIRS(4, S, f64) STENCIL_OF_PAIRS(4, S, f32)
+STENCIL_PAIRS(f32) STENCIL_PAIRS(f16) STENCIL_PAIRS(bf16)

@@ -175,6 +175,49 @@ DEVICE void add_blocks(int n, const StencilShape &g, int l, i64 to, i64 line, in
     }
 }
 
+// The same for R neighbouring cells from x0 on, a multiple of R, with N unknowns each: threads read packs of values. Lines are of whole packs.
+template <int N, int R, class S, class A, class V>
+DEVICE void add_cells(const StencilShape &g, int l, i64 to, i64 line, int x0, const In<S> &values, const V &x, A (*sums)[N]) {
+    const i64 size = array_size(g), at = to * g.dims[0];
+    const int nx = g.dims[0];
+    // The unknowns of cells x0 - 1 to x0 + R.
+    A window[R + 2][N];
+    UNROLL
+    for (int k = 0; k < R + 2; ++k) {
+        // The first cell of a periodic line is behind its last one.
+        const int next = x0 + k - 1 < nx ? x0 + k - 1 : x0 + k - 1 == nx && g.periodic[0] ? 0 : -1;
+        const int cell = k == 0 ? grid_step(nx, g.periodic[0], x0, -1) : next;
+        const bool is_read = cell >= 0 && (k > 0 || g.number[3 * l] >= 0) && (k < R + 1 || g.number[3 * l + 2] >= 0);
+        UNROLL
+        for (int c = 0; c < N; ++c) {
+            window[k][c] = is_read ? x[(at + cell) * N + c] : A(0);
+        }
+    }
+    UNROLL
+    for (int d = 0; d < 3; ++d) {
+        const int number = g.number[3 * l + d];
+        if (number < 0) {
+            continue;
+        }
+        const i64 entries = static_cast<i64>(number) * N * N * size + line * g.pitch + x0;
+        UNROLL
+        for (int c = 0; c < N; ++c) {
+            Pack<S, R> value[N];
+            UNROLL
+            for (int r = 0; r < N; ++r) {
+                value[r] = values.template pack_once<R>(entries + (r * N + c) * size);
+            }
+            UNROLL
+            for (int r = 0; r < N; ++r) {
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    sums[q][r] += As<A>::of(value[r].of[q]) * window[q + d][c];
+                }
+            }
+        }
+    }
+}
+
 // The offsets of a stencil in the order of their arrays: 1 + x + 3 (1 + y) + 9 (1 + z), and the number of the opposite offset, or -1.
 struct StencilOffsets {
     i32 count;

@@ -25,3 +25,11 @@ DEVICE bool line_of(const StencilShape &g, const ColourCells &cells, i64 number,
     z = cells.start[2] + 2 * z;
     return true;
 }
+
+// A vector that changes while it is read.
+template <class A> struct Changing {
+    Any x;
+    i32 format;
+    DEVICE A operator[](i64 i) const { return load<A>(x, format, i); }
+    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
+};

@@ -1,14 +1,6 @@
 // Gauss-Seidel on a stencil, in place, one launch for each colour of cells. Cells of a colour are not coupled, so none reads what another one writes.
 #include "stencil_colours.h"
 
-// A vector that changes while it is read.
-template <class A> struct Changing {
-    Any x;
-    i32 format;
-    DEVICE A operator[](i64 i) const { return load<A>(x, format, i); }
-    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
-};
-
 // A cell of n unknowns, at most N, that is solved for them.
 template <int N, class S, class A> struct SweptCell {
     // The right-hand side without the couplings with other lines, and the unknowns of the cell and of its neighbours along x.
@@ -106,27 +98,28 @@ template <int N, class S, class A> struct SweptCell {
     }
 };
 
-// Every other cell of the lines of a colour. Where 1 << shift threads have whole lines (shift >= 0): the even cells, then the odd ones, or backward the odd
-// ones first, so that neighbours read the entries of all cells once; `even_only` leaves out the odd ones.
+// Every other cell of the lines of a colour. With whole lines, as many as a block of threads has cells for: the even cells, then the odd ones, or backward
+// the odd ones first, so that neighbours read the entries of all cells once; `even_only` leaves out the odd ones.
 template <int N, class S, class A>
-DEVICE void sweep_cells(int n, int whole, int shift, int even_only, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values,
+DEVICE void sweep_cells(int n, int whole, int whole_lines, int even_only, int backward, const StencilShape &g, const ColourCells &cells, const In<S> &values,
                         const In<S> &inverse, int format, const Any &b, const Any &x) {
     SHARED(A, solved, BLOCK * N);
     // Threads without a cell have addresses that can be read: a compiler may move loads from constant arrays before the condition.
     SweptCell<N, S, A> cell = {};
     int y = 0, z = 0;
-    const i64 number = shift < 0 ? global_index() / cells.count[0] : global_index() >> shift;
-    const int position = static_cast<int>(shift < 0 ? global_index() - number * cells.count[0] : global_index() & ((1 << shift) - 1));
-    const int x0 = shift < 0 ? cells.start[0] + 2 * position : position;
-    const bool has = line_of(g, cells, number, y, z) && x0 < g.dims[0];
+    const int of_block = BLOCK / cells.count[0], own = thread_index() / cells.count[0];
+    const i64 number = whole_lines ? block_index() * of_block + own : global_index() / cells.count[0];
+    const int position = whole_lines ? thread_index() - own * cells.count[0] : static_cast<int>(global_index() - number * cells.count[0]);
+    const int x0 = whole_lines ? position : cells.start[0] + 2 * position;
+    const bool has = !(whole_lines && own >= of_block) && line_of(g, cells, number, y, z) && x0 < g.dims[0];
     if (has) {
         cell.load_cell(n, g, y + static_cast<i64>(g.dims[1]) * z, x0, y, z, values, format, b, Changing<A>{x, format});
     }
     // Odd cells come first backward. Without whole lines all cells of the launch are swept in the first pass.
-    const int pass_of_cell = shift < 0 ? 0 : (x0 & 1) ^ (backward ? 1 : 0);
-    const bool is_solved = has && !(shift >= 0 && even_only && (x0 & 1));
+    const int pass_of_cell = whole_lines ? (x0 & 1) ^ (backward ? 1 : 0) : 0;
+    const bool is_solved = has && !(whole_lines && even_only && (x0 & 1));
     ROLLED
-    for (int pass = 0; pass < (shift < 0 ? 1 : 2); ++pass) {
+    for (int pass = 0; pass < (whole_lines ? 2 : 1); ++pass) {
         if (pass == 1) {
             UNROLL_SMALL
             for (int c = 0; c < N; ++c) {
@@ -257,9 +250,9 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
 }
 
 #define SWEEP_OF(NAME, N, COUNT, S, A) \
-    KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 shift, i32 even_only, i32 backward, In<S> values, \
-           In<S> inverse, i32 format, Any b, Any x) { \
-        sweep_cells<N, S, A>(COUNT, whole, shift, even_only, backward, g, cells, values, inverse, format, b, x); \
+    KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 whole_lines, i32 even_only, i32 backward, \
+           In<S> values, In<S> inverse, i32 format, Any b, Any x) { \
+        sweep_cells<N, S, A>(COUNT, whole, whole_lines, even_only, backward, g, cells, values, inverse, format, b, x); \
     }
 #define SWEEP_LINES(NAME, FROM_ZERO, S, A) \
     KERNEL_OF(2, stencil_sweep_##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, \

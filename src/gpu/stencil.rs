@@ -96,12 +96,12 @@ impl StencilShape {
     }
 }
 
-/// Elements of a line of values: padded for the largest pack that costs little memory. Cells with several unknowns are read one by one.
+/// Elements of a line of values: padded for the largest pack that costs little memory. Cells with other numbers of unknowns are read one by one.
 fn pitch(stencil: &Stencil) -> usize {
     let nx = stencil.grid.dims[0];
     let padded =
         [8, 4, 2].map(|pack| nx.next_multiple_of(pack)).into_iter().find(|padded| (padded - nx) * PADDING <= nx);
-    padded.filter(|_| stencil.block == 1).unwrap_or(nx)
+    padded.filter(|_| [1, 3, 4].contains(&stencil.block)).unwrap_or(nx)
 }
 
 // SAFETY: the layout of the struct in `kernels/stencil.h`.
@@ -278,6 +278,16 @@ impl<S: Number> DeviceStencil<S> {
         if self.pattern.block == 1 && self.pitch.is_multiple_of(wanted) { wanted } else { 1 }
     }
 
+    /// Whether threads have two neighbouring cells of blocks, whose values they read together: not where a value has 8 bytes, nor where lines are not
+    /// padded.
+    pub fn has_pairs(&self) -> bool {
+        let (pair, address) = (2 * size_of::<S>(), self.values.view().array().address());
+        [3, 4].contains(&self.pattern.block)
+            && S::PRECISION != Precision::F64
+            && self.pitch.is_multiple_of(2)
+            && address.is_multiple_of(pair as u64)
+    }
+
     /// Whether it has kernels for multivectors (`kernels/multivector_stencil.cu`): one unknown for each cell, and lines with two ends.
     pub fn has_multivectors(&self) -> bool {
         self.pattern.block == 1 && !self.pattern.grid.periodic[0]
@@ -311,8 +321,12 @@ impl StencilProduct {
     /// For products of these precisions.
     pub fn new<S: Number>(gpu: &Gpu, matrix: &DeviceStencil<S>, precisions: Precisions) -> Result<StencilProduct> {
         let [storage, sums] = [precisions.storage, precisions.sums].map(Precision::name);
-        let pack = matrix.pack(precisions.sums);
-        let kind = if pack > 1 { "_packed" } else { matrix.kind() };
+        let (kind, pack) = match (matrix.pack(precisions.sums), matrix.pattern.block) {
+            (1, 3) if matrix.has_pairs() => ("_pairs3", 2),
+            (1, 4) if matrix.has_pairs() => ("_pairs4", 2),
+            (1, _) => (matrix.kind(), 1),
+            (pack, _) => ("_packed", pack),
+        };
         Ok(StencilProduct {
             gpu: gpu.clone(),
             precisions,

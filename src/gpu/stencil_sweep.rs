@@ -1,6 +1,6 @@
-//! Multicolour Gauss-Seidel on structured grids (`kernels/stencil_sweep.cu`). Lines of cells along x have colours, and so have the even and the odd
-//! cells of a line. Lines are swept for both parities in one launch, where the matrix is read once, but for those that are periodic, and those of more cells
-//! than a block of threads with several unknowns or without padding for packs: they have a launch for each. Multivectors have a kernel of their own
+//! Multicolour Gauss-Seidel on structured grids (`kernels/stencil_sweep.cu`, `kernels/stencil_sweep_pairs.cu`). Lines of cells along x have colours, and so
+//! have the even and the odd cells of a line. Lines are swept for both parities in one launch, where the matrix is read once, but for those that are periodic,
+//! and those of more cells than a block of threads with several unknowns or without padding for packs: they have a launch for each. Multivectors have a kernel of their own
 //! (`kernels/multivector_stencil.cu`), which sweeps the cells in the same order.
 
 use super::multivector::OWN;
@@ -77,8 +77,10 @@ pub(super) struct StencilSweep<S> {
     pack: usize,
     /// Threads of a line, where both parities are swept at once.
     threads: Option<usize>,
-    /// The logarithm of the threads of a line, where cells are swept one by one, and a block of threads has whole lines.
-    shift: Option<u32>,
+    /// Whether each thread has two cells of 3 x 3 blocks.
+    pairs: bool,
+    /// Whole lines that a block of threads has, where cells are swept one by one or in pairs.
+    whole_lines: Option<usize>,
     /// Whether the matrix is shared with the level, which counts its bytes.
     shared: bool,
 }
@@ -95,8 +97,16 @@ impl<S: Number> StencilSweep<S> {
         let (pack, [nx, ..]) = (matrix.pack(sums), pattern.grid.dims);
         let by_lines = pack > 1 && !pattern.grid.periodic[0];
         let threads = by_lines.then(|| nx.div_ceil(pack).next_power_of_two().min(BLOCK).min(STRIP / pack));
-        let whole_lines = !by_lines && !pattern.grid.periodic[0] && nx <= BLOCK;
-        let kind = if by_lines { "_lines" } else { matrix.kind() };
+        let may_be_whole = !by_lines && !pattern.grid.periodic[0];
+        let pairs = may_be_whole && pattern.block == 3 && matrix.has_pairs() && nx <= 2 * BLOCK;
+        let threads_of_line = if pairs { nx.div_ceil(2) } else { nx };
+        let kind = if by_lines {
+            "_lines"
+        } else if pairs {
+            "_pairs3"
+        } else {
+            matrix.kind()
+        };
         let names = [S::PRECISION, sums].map(Precision::name).join("_");
         let has_multivectors = matrix.has_multivectors() && V::PRECISION.is_scalar();
         Ok(StencilSweep {
@@ -113,7 +123,8 @@ impl<S: Number> StencilSweep<S> {
             inverse,
             pack,
             threads,
-            shift: whole_lines.then(|| nx.next_power_of_two().ilog2()),
+            pairs,
+            whole_lines: (may_be_whole && threads_of_line <= BLOCK).then(|| BLOCK / threads_of_line),
             shared,
         })
     }
@@ -179,21 +190,31 @@ impl<S: Number> StencilSweep<S> {
             Some(class) => EveryOther::new(nx, class, self.classes().len() > 2),
             None => EveryOther { start: 0, count: nx },
         };
-        let shift = self.shift.filter(|_| class.is_none());
+        let whole_lines = self.whole_lines.filter(|_| class.is_none());
         let cells = ColourCells::new(&self.pattern, self.colours, colour, along_x);
         let shape = self.shape_for(colour, backward, from_zero);
         let (whole, backward) = (i32::from(self.is_whole()), i32::from(backward));
         let [values, inverse, b] = self.shares(&shape, &cells, b.view());
         let (x, format) = (x.view(), tag::<V>());
-        let threads = cells.lines() * shift.map_or(along_x.count, |shift| 1 << shift);
-        if threads == 0 {
+        let blocks = match whole_lines {
+            Some(of_block) => cells.lines().div_ceil(of_block),
+            None => (cells.lines() * along_x.count).div_ceil(BLOCK),
+        };
+        if blocks == 0 {
             return Ok(());
         }
-        let (shift, even_only) = (shift.map_or(-1, |shift| shift as i32), i32::from(even_only));
-        self.gpu.launch(
+        let (whole_lines, even_only) = (i32::from(whole_lines.is_some()), i32::from(even_only));
+        if self.pairs {
+            return self.gpu.launch_blocks(
+                self.kernel,
+                blocks,
+                &[&shape, &cells, &whole, &even_only, &backward, &values, &inverse, &format, &b, &x],
+            );
+        }
+        self.gpu.launch_blocks(
             self.kernel,
-            threads,
-            &[&shape, &cells, &whole, &shift, &even_only, &backward, &values, &inverse, &format, &b, &x],
+            blocks,
+            &[&shape, &cells, &whole, &whole_lines, &even_only, &backward, &values, &inverse, &format, &b, &x],
         )
     }
 
@@ -245,7 +266,7 @@ impl<S: Number> StencilSweep<S> {
             }
             return Ok(());
         }
-        if self.shift.is_some() {
+        if self.whole_lines.is_some() {
             let lines = count.div_ceil(2);
             for k in 0..lines {
                 let colour = in_order(k, lines);

@@ -82,6 +82,9 @@ fn products_with_stencils_are_those_of_the_host() {
         for block in [2, 3, 4, 8] {
             product::<f64, f64, f64>(&gpu, &stencil([5, 4, 3], [false, true, false], block, &ALL));
             product::<f16, f32, f32>(&gpu, &stencil([9, 4, 1], [true, false, false], block, &SOME));
+            // A padded line, whose last pair has one cell.
+            product::<f32, f32, f32>(&gpu, &stencil([15, 3, 3], [false; 3], block, &ALL));
+            product::<f32, f64, f64>(&gpu, &stencil([15, 3, 2], [true, false, true], block, &SEVEN));
         }
     }
     fn every_vector<S: Number>(gpu: &Gpu, block: usize) {
@@ -234,6 +237,13 @@ fn sweeps_on_stencils_are_those_of_the_host() {
         for (block, whole) in [(2, true), (3, false), (3, true), (4, true), (8, false)] {
             sweeps::<f64, f64>(&gpu, &stencil([5, 4, 3], [false, true, false], block, &SEVEN), whole, true);
             sweeps::<f32, f32>(&gpu, &stencil([6, 3, 3], [false; 3], block, &ALL), whole, true);
+        }
+        // Pairs of cells, in several blocks of threads and in lines that have no even number of cells.
+        for whole in [false, true] {
+            sweeps::<f32, f32>(&gpu, &stencil([15, 6, 3], [false; 3], 3, &ALL), whole, true);
+            sweeps::<f16, f32>(&gpu, &stencil([70, 9, 4], [false, true, false], 3, &SEVEN), whole, true);
+            sweeps::<f32, f64>(&gpu, &stencil([31, 3, 2], [false; 3], 3, &ALL), whole, true);
+            sweeps::<bf16, f64>(&gpu, &stencil([300, 2, 2], [false; 3], 3, &SEVEN), whole, true);
         }
     }
     for gpu in devices() {
