@@ -98,7 +98,8 @@ impl<S: Number> StencilSweep<S> {
         let by_lines = pack > 1 && !pattern.grid.periodic[0];
         let threads = by_lines.then(|| nx.div_ceil(pack).next_power_of_two().min(BLOCK).min(STRIP / pack));
         let may_be_whole = !by_lines && !pattern.grid.periodic[0];
-        let pairs = may_be_whole && pattern.block == 3 && matrix.has_pairs() && nx <= 2 * BLOCK;
+        let has_pairs = pattern.block == 3 && matrix.has_pairs() && sums == Precision::F32;
+        let pairs = may_be_whole && has_pairs && nx <= 2 * BLOCK;
         let threads_of_line = if pairs { nx.div_ceil(2) } else { nx };
         let kind = if by_lines {
             "_lines"
