@@ -4,71 +4,82 @@
 #include "multivector_rows.h"
 #include "stencil_colours.h"
 
-// Lines of a stencil whose values and vectors a thread waits for together. With sums in f64 more than one takes too many registers.
-template <class T> constexpr int LINES = sizeof(T) == 8 ? 1 : 3;
+// Blocks of threads that are to fit on a multiprocessor. Sums of two cells in f64 take more registers than four leave.
+template <class T> constexpr int BLOCKS = sizeof(T) == 8 ? 3 : 4;
 
-// Adds the products of the cells at x0 and x0 + 1 of line `line`, at y and z, with some lines of the stencil from `first` on, but for line `without`.
-template <class S, class T, class X>
-DEVICE void add_to_pair(const StencilShape &g, int first, int without, int y, int z, i64 line, int x0, const RowThreads &threads, const In<S> &values,
-                        const X &x, T (*sums)[OWN]) {
+// Adds the products of the cells at x0 and x0 + 1 of a line with line l of the stencil.
+template <class Lines, class S, class T, class X>
+DEVICE void add_to_pair(const StencilShape &g, int l, const Cell &cell, int x0, const RowThreads &threads, const In<S> &values, const X &x,
+                        T (*sums)[OWN]) {
     const int nx = g.dims[0];
-    const i64 own = line * g.pitch + x0, size = array_size(g);
-    T value[LINES<T>][3][2] = {};
+    const i64 to = Lines::at(g, l, cell.y, cell.z), own = cell.line * g.pitch + x0, size = array_size(g);
+    if (to < 0) {
+        return;
+    }
+    T value[3][2] = {};
     // Cells x0 - 1 to x0 + 2.
-    T window[LINES<T>][4][OWN] = {};
+    T window[4][OWN] = {};
     UNROLL
-    for (int i = 0; i < LINES<T>; ++i) {
-        const int l = first + i;
-        const i64 to = l < g.lines && l != without ? line_at(g, l, y, z) : -1;
-        if (to >= 0) {
-            UNROLL
-            for (int d = 0; d < 3; ++d) {
-                const int number = g.number[3 * l + d];
-                if (number >= 0) {
-                    value[i][d][0] = As<T>::of(values[number * size + own]);
-                    value[i][d][1] = x0 + 1 < nx ? As<T>::of(values[number * size + own + 1]) : T(0);
-                }
-            }
-            UNROLL
-            for (int w = 0; w < 4; ++w) {
-                const int cell = x0 - 1 + w;
-                // The steps from both cells that lead there.
-                const bool is_read = (w < 3 && g.number[3 * l + (w < 3 ? w : 0)] >= 0) || (w > 0 && g.number[3 * l + (w > 0 ? w - 1 : 0)] >= 0);
-                if (is_read && cell >= 0 && cell < nx) {
-                    threads.template load<T>(x, to * nx + cell, window[i][w]);
-                }
-            }
+    for (int d = 0; d < 3; ++d) {
+        const int number = Lines::number(g, l, d);
+        if (number >= 0) {
+            value[d][0] = As<T>::of(values[number * size + own]);
+            value[d][1] = x0 + 1 < nx ? As<T>::of(values[number * size + own + 1]) : T(0);
         }
     }
     UNROLL
-    for (int i = 0; i < LINES<T>; ++i) {
+    for (int w = 0; w < 4; ++w) {
+        const int there = x0 - 1 + w;
+        // The steps from both cells that lead there.
+        const bool is_read = (w < 3 && Lines::number(g, l, w < 3 ? w : 0) >= 0) || (w > 0 && Lines::number(g, l, w > 0 ? w - 1 : 0) >= 0);
+        if (is_read && there >= 0 && there < nx) {
+            threads.template load<T>(x, to * nx + there, window[w]);
+        }
+    }
+    UNROLL
+    for (int d = 0; d < 3; ++d) {
         UNROLL
-        for (int d = 0; d < 3; ++d) {
+        for (int q = 0; q < 2; ++q) {
             UNROLL
-            for (int q = 0; q < 2; ++q) {
-                UNROLL
-                for (int j = 0; j < OWN; ++j) {
-                    sums[q][j] += value[i][d][q] * window[i][q + d][j];
-                }
+            for (int j = 0; j < OWN; ++j) {
+                sums[q][j] += value[d][q] * window[q + d][j];
+            }
+        }
+    }
+}
+
+// The same with all lines of the stencil but `without`.
+template <class Lines, class S, class T, class X>
+DEVICE void add_lines_to_pair(const StencilShape &g, int without, const Cell &cell, int x0, const RowThreads &threads, const In<S> &values, const X &x,
+                              T (*sums)[OWN]) {
+    if (Lines::COUNT > 0) {
+        UNROLL
+        for (int l = 0; l < Lines::COUNT; ++l) {
+            if (l != without) {
+                add_to_pair<Lines, S, T>(g, l, cell, x0, threads, values, x, sums);
+            }
+        }
+    } else {
+        ROLLED
+        for (int l = 0; l < g.lines; ++l) {
+            if (l != without) {
+                add_to_pair<Lines, S, T>(g, l, cell, x0, threads, values, x, sums);
             }
         }
     }
 }
 
 // Products: a thread has two cells.
-template <class S, class T> DEVICE void product(int shift, const StencilShape &g, const In<S> &values, const In<T> &x, const Epilogue &f) {
+template <class Lines, class S, class T> DEVICE void product(int shift, const StencilShape &g, const In<S> &values, const In<T> &x, const Epilogue &f) {
     const RowThreads threads(shift);
     const int nx = g.dims[0], pairs = (nx + 1) / 2;
-    const i64 pair = global_index() >> (shift - OWN_SHIFT), line = pair / pairs;
-    const int x0 = 2 * static_cast<int>(pair - line * pairs);
+    const Cell cell = cell_of(g, pairs, global_index() >> (shift - OWN_SHIFT));
+    const i64 line = cell.line;
+    const int x0 = 2 * cell.x;
     f64 shares[OWN] = {};
     if (line < grid_lines(g)) {
-        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
         T sums[2][OWN] = {};
-        ROLLED
-        for (int l = 0; l < g.lines; l += LINES<T>) {
-            add_to_pair<S, T>(g, l, -1, y, z, line, x0, threads, values, x, sums);
-        }
+        add_lines_to_pair<Lines, S, T>(g, -1, cell, x0, threads, values, x, sums);
         apply_to_row<T>(f, threads, line * nx + x0, sums[0], shares);
         if (x0 + 1 < nx) {
             apply_to_row<T>(f, threads, line * nx + x0 + 1, sums[1], shares);
@@ -191,11 +202,9 @@ DEVICE void sweep(int shift, int team, int strip, int even_only, int backward, i
                   const In<S> &values, const In<S> &inverse, const In<T> &b, const Out<T> &x) {
     const RowThreads threads(shift);
     const int at_once = 1 << (team - (shift - OWN_SHIFT)), place = (thread_index() & ((1 << team) - 1)) >> (shift - OWN_SHIFT), nx = g.dims[0];
-    int y = 0, z = 0, own = -1;
+    int y = 0, z = 0;
     const bool has_line = line_of(g, cells, global_index() >> team, y, z);
-    for (int l = 0; l < g.lines; ++l) {
-        own = g.dy[l] == 0 && g.dz[l] == 0 ? l : own;
-    }
+    const int own = AnyLines::own(g);
     const i64 line = y + static_cast<i64>(g.dims[1]) * z;
     const int strips = (nx + strip - 1) / strip;
     ROLLED
@@ -210,10 +219,7 @@ DEVICE void sweep(int shift, int team, int strip, int even_only, int backward, i
             const int x0 = first + 2 * (round * at_once + place);
             if (has_line && x0 < end) {
                 T rest[2][OWN] = {};
-                ROLLED
-                for (int l = 0; l < g.lines; l += LINES<T>) {
-                    add_to_pair<S, T>(g, l, own, y, z, line, x0, threads, values, x, rest);
-                }
+                add_lines_to_pair<AnyLines, S, T>(g, own, Cell{line, x0, y, z}, x0, threads, values, x, rest);
                 UNROLL
                 for (int q = 0; q < 2; ++q) {
                     T right[OWN] = {};
@@ -263,10 +269,17 @@ DEVICE void sweep(int shift, int team, int strip, int even_only, int backward, i
         } \
         store_epilogue_sums<T>(f, threads, shares); \
     }
+#define STENCIL_OF(NAME, LINES, S, T) \
+    KERNEL_OF(BLOCKS<T>, multivector_stencil##NAME##_##S##_##T, i32 shift, StencilShape g, In<S> values, In<T> x, Epilogue f) { \
+        product<LINES, S, T>(shift, g, values, x, f); \
+    }
+// Sweeps with known lines would need more registers, and take longer.
 #define STENCILS(S, T) \
-    KERNEL_OF(2, multivector_stencil_##S##_##T, i32 shift, StencilShape g, In<S> values, In<T> x, Epilogue f) { product<S, T>(shift, g, values, x, f); } \
-    KERNEL_OF(2, multivector_stencil_sweep_##S##_##T, i32 shift, i32 team, i32 strip, i32 even_only, i32 backward, i32 from_zero, StencilShape g, \
-              ColourCells cells, In<S> values, In<S> inverse, In<T> b, Out<T> x) { \
+    STENCIL_OF(, AnyLines, S, T) \
+    STENCIL_OF(_box, BoxLines, S, T) \
+    STENCIL_OF(_star, StarLines, S, T) \
+    KERNEL_OF(BLOCKS<T>, multivector_stencil_sweep_##S##_##T, i32 shift, i32 team, i32 strip, i32 even_only, i32 backward, i32 from_zero, \
+              StencilShape g, ColourCells cells, In<S> values, In<S> inverse, In<T> b, Out<T> x) { \
         sweep<S, T>(shift, team, strip, even_only, backward, from_zero, g, cells, values, inverse, b, x); \
     } \
     TRANSFER_OF(grid_restriction, S, T, restrict_to) \

@@ -3,21 +3,17 @@
 #include "stencil.h"
 
 // Sums are added as on the host: by lines, then along x, then over the unknowns of the other cell.
-template <int R, class S, class A, class V>
+template <class Lines, int R, class S, class A, class V>
 DEVICE void scalar_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
-    const int runs = g.pitch / R, nx = g.dims[0];
-    const i64 line = global_index() / runs;
-    const int x0 = static_cast<int>(global_index() - line * runs) * R;
+    const int nx = g.dims[0];
+    const Cell cell = cell_of(g, g.pitch / R, global_index());
+    const int x0 = cell.x * R;
     A sums[R] = {};
     f64 share = 0.0;
     // A line may be padded by more than its last pack.
-    if (line < grid_lines(g) && x0 < nx) {
-        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
-        ROLLED
-        for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, A>) {
-            add_lines<R>(g, l, -1, y, z, line, x0, values, x, sums);
-        }
-        const i64 row = line * nx + x0;
+    if (cell.line < grid_lines(g) && x0 < nx) {
+        add_lines<Lines, R>(g, -1, cell, x0, values, x, sums);
+        const i64 row = cell.line * nx + x0;
         if (R > 1 && can_pack(f) && nx % R == 0) {
             share = apply_epilogue_to_rows<R>(f, row, sums);
         } else {
@@ -60,25 +56,24 @@ template <int N, class A> DEVICE void cell_epilogue(const Epilogue &f, i64 row, 
 template <int N, class S, class A, class V>
 DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
     const int n = N == 8 ? g.block : N;
-    const i64 cell = global_index(), line = cell / g.dims[0];
-    const int x0 = static_cast<int>(cell - line * g.dims[0]);
+    const i64 row = global_index() * n;
+    const Cell cell = cell_of(g, g.dims[0], global_index());
     f64 share = 0.0;
-    if (line < grid_lines(g)) {
+    if (cell.line < grid_lines(g)) {
         A sums[N] = {};
-        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
         for (int l = 0; l < g.lines; ++l) {
-            const i64 to = line_at(g, l, y, z);
+            const i64 to = line_at(g, l, cell.y, cell.z);
             if (to >= 0) {
-                add_blocks<N>(n, g, l, to, line, x0, values, x, sums);
+                add_blocks<N>(n, g, l, to, cell.line, cell.x, values, x, sums);
             }
         }
         if (f.width > 1) {
-            cell_epilogue<N>(f, cell * n, sums);
+            cell_epilogue<N>(f, row, sums);
         } else {
             UNROLL_SMALL
             for (int r = 0; r < N; ++r) {
                 if (r < n) {
-                    share += apply_epilogue(f, cell * n + r, sums[r]);
+                    share += apply_epilogue(f, row + r, sums[r]);
                 }
             }
         }
@@ -89,25 +84,24 @@ DEVICE void block_product(const StencilShape &g, const In<S> &values, const V &x
 // Blocks of N x N, and R cells of a line for a thread.
 template <int N, int R, class S, class A, class V>
 DEVICE void cells_product(const StencilShape &g, const In<S> &values, const V &x, const Epilogue &f) {
-    const int runs = g.pitch / R, nx = g.dims[0];
-    const i64 line = global_index() / runs;
-    const int x0 = static_cast<int>(global_index() - line * runs) * R;
+    const int nx = g.dims[0];
+    const Cell cell = cell_of(g, g.pitch / R, global_index());
+    const int x0 = cell.x * R;
     f64 share = 0.0;
     // A line may be padded by more than its last pack.
-    if (line < grid_lines(g) && x0 < nx) {
+    if (cell.line < grid_lines(g) && x0 < nx) {
         A sums[R][N] = {};
-        const int y = static_cast<int>(line % g.dims[1]), z = static_cast<int>(line / g.dims[1]);
         ROLLED
         for (int l = 0; l < g.lines; ++l) {
-            const i64 to = line_at(g, l, y, z);
+            const i64 to = line_at(g, l, cell.y, cell.z);
             if (to >= 0) {
-                add_cells<N, R>(g, l, to, line, x0, values, x, sums);
+                add_cells<N, R>(g, l, to, cell.line, x0, values, x, sums);
             }
         }
         UNROLL
         for (int q = 0; q < R; ++q) {
             if (x0 + q < nx) {
-                const i64 row = (line * nx + x0 + q) * N;
+                const i64 row = (cell.line * nx + x0 + q) * N;
                 if (f.width > 1) {
                     cell_epilogue<N>(f, row, sums[q]);
                 } else {
@@ -127,17 +121,18 @@ DEVICE void cells_product(const StencilShape &g, const In<S> &values, const V &x
         const Told<A> x{v, format}; \
         __VA_ARGS__(g, values, x, f); \
     }
+// The vector of those with known lines is in the format of sums.
 #define STENCIL(S, A) \
-    STENCIL_OF(, S, A, scalar_product<1, S, A>) \
+    STENCIL_OF(, S, A, scalar_product<AnyLines, 1, S, A>) \
     STENCIL_OF(_blocks3, S, A, block_product<3, S, A>) \
     STENCIL_OF(_blocks4, S, A, block_product<4, S, A>) \
     STENCIL_OF(_blocks, S, A, block_product<8, S, A>) \
-    KERNEL_OF(sizeof(A) == 8 ? 4 : 2, stencil_packed_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
-        if (format == Format<A>::VALUE) { \
-            scalar_product<CELLS<S, A>, S, A>(g, values, Plain<A>{v.in<A>()}, f); \
-        } else { \
-            scalar_product<CELLS<S, A>, S, A>(g, values, Told<A>{v, format}, f); \
-        } \
+    STENCIL_OF(_packed, S, A, scalar_product<AnyLines, CELLS<S, A>, S, A>) \
+    STENCIL_OF_LINES(_box, BoxLines, S, A) \
+    STENCIL_OF_LINES(_star, StarLines, S, A)
+#define STENCIL_OF_LINES(NAME, LINES, S, A) \
+    KERNEL_OF(4, stencil##NAME##_##S##_##A, StencilShape g, In<S> values, i32 format, Any v, Epilogue f) { \
+        scalar_product<LINES, CELLS<S, A>, S, A>(g, values, Plain<A>{v.in<A>()}, f); \
     }
 FOR_STORAGE(STENCIL, f64) FOR_STORAGE(STENCIL, f32)
 

@@ -19,6 +19,8 @@ struct StencilShape {
     i32 dy[MAX_LINES];
     i32 dz[MAX_LINES];
     i32 number[3 * MAX_LINES];
+    // Bit l: line l is left out, as those that a sweep from zero has not reached.
+    i32 left_out;
     // Whether the vector that is multiplied is in the format of sums and aligned, and its lines are of whole packs. In set-up: whether pairs of values are
     // aligned.
     i32 aligned;
@@ -41,8 +43,24 @@ DEVICE i64 grid_lines(const StencilShape &g) { return static_cast<i64>(g.dims[1]
 // Elements of an array.
 DEVICE i64 array_size(const StencilShape &g) { return grid_lines(g) * g.pitch; }
 
+// A cell of a line. Grids have less than 2^31 cells, and divisions of 64 bits take several times as long as those of 32.
+struct Cell {
+    i64 line;
+    int x, y, z;
+};
+
+// That of a number, where lines have so many.
+DEVICE Cell cell_of(const StencilShape &g, int of_line, i64 number) {
+    const u32 line = static_cast<u32>(number) / static_cast<u32>(of_line), z = line / static_cast<u32>(g.dims[1]);
+    return Cell{line, static_cast<int>(static_cast<u32>(number) - line * static_cast<u32>(of_line)), static_cast<int>(line - z * static_cast<u32>(g.dims[1])),
+                static_cast<int>(z)};
+}
+
 // The number of the line that line l of the stencil leads to from y and z, or -1.
 DEVICE i64 line_at(const StencilShape &g, int l, int y, int z) {
+    if (g.left_out >> l & 1) {
+        return -1;
+    }
     const int to_y = grid_step(g.dims[1], g.periodic[1], y, g.dy[l]);
     const int to_z = grid_step(g.dims[2], g.periodic[2], z, g.dz[l]);
     return to_y < 0 || to_z < 0 ? -1 : to_y + static_cast<i64>(g.dims[1]) * to_z;
@@ -68,8 +86,8 @@ template <> struct Format<f32> {
     static constexpr int VALUE = F32;
 };
 
-// Cells of a thread along a line: packs of 16 bytes of values, or of 8 where that would be too many sums.
-template <class S, class A> constexpr int CELLS = sizeof(S) == 2 ? (sizeof(A) == 8 ? 4 : 8) : 16 / sizeof(S);
+// Cells of a thread along a line: packs of 16 bytes of values, or of 8 where more sums would leave too few threads.
+template <class S, class A> constexpr int CELLS = sizeof(S) == 2 ? 4 : 16 / sizeof(S);
 
 // Element x0 of a line of a vector that begins at `at`, with the first behind the last where the line is periodic, and zero elsewhere behind it.
 template <class A, class V> DEVICE A along(const StencilShape &g, i64 at, int x0, const V &x) {
@@ -106,45 +124,94 @@ template <class A, class V> DEVICE A before(const StencilShape &g, i64 at, int x
     return to >= 0 ? x[at + to] : A(0);
 }
 
-// Lines of a stencil whose values and vectors a thread of R cells waits for together. With sums in f64 more than one takes too many registers.
-template <int R, class A> constexpr int LINES_AT_ONCE = sizeof(A) == 8 ? 1 : R > 4 ? 2 : 3;
+// The lines of a stencil, and the numbers of their offsets: looked up.
+struct AnyLines {
+    // How many where that is known when a kernel is compiled, or 0.
+    static constexpr int COUNT = 0;
+    static DEVICE i64 at(const StencilShape &g, int l, int y, int z) { return line_at(g, l, y, z); }
+    static DEVICE int number(const StencilShape &g, int l, int d) { return g.number[3 * l + d]; }
+    // That of the cell's own line, or -1.
+    static DEVICE int own(const StencilShape &g) {
+        int own = -1;
+        for (int l = 0; l < g.lines; ++l) {
+            own = g.dy[l] == 0 && g.dz[l] == 0 ? l : own;
+        }
+        return own;
+    }
+};
 
-// Adds the products of R cells from x0 on of line `line`, at y and z, with some lines of the stencil from `first` on, but for line `without`.
-template <int R, class S, class A, class V>
-DEVICE void add_lines(const StencilShape &g, int first, int without, int y, int z, i64 line, int x0, const In<S> &values, const V &x, A *sums) {
-    const i64 own = line * g.pitch + x0, size = array_size(g);
-    Pack<S, R> value[LINES_AT_ONCE<R, A>][3] = {};
+// The line that some steps lead to, on a grid that is not periodic.
+DEVICE i64 line_by(const StencilShape &g, int l, int y, int z) {
+    const bool is_there = y >= 0 && y < g.dims[1] && z >= 0 && z < g.dims[2] && !(g.left_out >> l & 1);
+    return is_there ? y + static_cast<i64>(g.dims[1]) * z : -1;
+}
+
+// All neighbours of a cell, on a grid that is not periodic: 27 points.
+struct BoxLines {
+    static constexpr int COUNT = 9;
+    static DEVICE i64 at(const StencilShape &g, int l, int y, int z) { return line_by(g, l, y + l % 3 - 1, z + l / 3 - 1); }
+    static DEVICE int number(const StencilShape &, int l, int d) { return 3 * l + d; }
+    static DEVICE int own(const StencilShape &) { return 4; }
+};
+
+// The neighbours along the axes: 7 points.
+struct StarLines {
+    static constexpr int COUNT = 5;
+    static DEVICE i64 at(const StencilShape &g, int l, int y, int z) {
+        return line_by(g, l, y + (l == 1 ? -1 : l == 3 ? 1 : 0), z + (l == 0 ? -1 : l == 4 ? 1 : 0));
+    }
+    static DEVICE int number(const StencilShape &, int l, int d) { return l == 2 ? 2 + d : d != 1 ? -1 : l < 2 ? l : l + 2; }
+    static DEVICE int own(const StencilShape &) { return 2; }
+};
+
+// Adds the products of R cells from x0 on of line `line`, at y and z, with line l of the stencil.
+template <class Lines, int R, class S, class A, class V>
+DEVICE void add_line(const StencilShape &g, int l, const Cell &cell, int x0, const In<S> &values, const V &x, A *sums) {
+    const i64 to = Lines::at(g, l, cell.y, cell.z), own = cell.line * g.pitch + x0, size = array_size(g);
+    Pack<S, R> value[3] = {};
     // Elements x0 - 1 to x0 + R.
-    A window[LINES_AT_ONCE<R, A>][R + 2] = {};
-    UNROLL
-    for (int i = 0; i < LINES_AT_ONCE<R, A>; ++i) {
-        const int l = first + i;
-        const i64 to = l < g.lines && l != without ? line_at(g, l, y, z) : -1;
-        if (to >= 0) {
-            UNROLL
-            for (int d = 0; d < 3; ++d) {
-                const int number = g.number[3 * l + d];
-                if (number >= 0) {
-                    value[i][d] = values.template pack_once<R>(number * size + own);
-                }
+    A window[R + 2] = {};
+    if (to >= 0) {
+        UNROLL
+        for (int d = 0; d < 3; ++d) {
+            const int number = Lines::number(g, l, d);
+            if (number >= 0) {
+                value[d] = values.template pack_once<R>(number * size + own);
             }
-            const i64 at = to * g.dims[0];
-            cells_along<R>(g, at, x0, x, window[i] + 1);
-            if (g.number[3 * l] >= 0) {
-                window[i][0] = before<A>(g, at, x0, x);
-            }
-            if (g.number[3 * l + 2] >= 0) {
-                window[i][R + 1] = along<A>(g, at, x0 + R, x);
-            }
+        }
+        const i64 at = to * g.dims[0];
+        cells_along<R>(g, at, x0, x, window + 1);
+        if (Lines::number(g, l, 0) >= 0) {
+            window[0] = before<A>(g, at, x0, x);
+        }
+        if (Lines::number(g, l, 2) >= 0) {
+            window[R + 1] = along<A>(g, at, x0 + R, x);
         }
     }
     UNROLL
-    for (int i = 0; i < LINES_AT_ONCE<R, A>; ++i) {
+    for (int d = 0; d < 3; ++d) {
         UNROLL
-        for (int d = 0; d < 3; ++d) {
-            UNROLL
-            for (int q = 0; q < R; ++q) {
-                sums[q] += As<A>::of(value[i][d].of[q]) * window[i][q + d];
+        for (int q = 0; q < R; ++q) {
+            sums[q] += As<A>::of(value[d].of[q]) * window[q + d];
+        }
+    }
+}
+
+// The same with all lines of the stencil but `without`. Few registers, and so many threads, hide the latency of memory better than several lines at once.
+template <class Lines, int R, class S, class A, class V>
+DEVICE void add_lines(const StencilShape &g, int without, const Cell &cell, int x0, const In<S> &values, const V &x, A *sums) {
+    if (Lines::COUNT > 0) {
+        UNROLL
+        for (int l = 0; l < Lines::COUNT; ++l) {
+            if (l != without) {
+                add_line<Lines, R>(g, l, cell, x0, values, x, sums);
+            }
+        }
+    } else {
+        ROLLED
+        for (int l = 0; l < g.lines; ++l) {
+            if (l != without) {
+                add_line<Lines, R>(g, l, cell, x0, values, x, sums);
             }
         }
     }

@@ -12,8 +12,9 @@ struct ColourCells {
 
 // The line of a number among those of a colour; false behind the last.
 DEVICE bool line_of(const StencilShape &g, const ColourCells &cells, i64 number, int &y, int &z) {
-    const int k = static_cast<int>(number % cells.count[1]);
-    z = static_cast<int>(number / cells.count[1]);
+    const u32 lines = static_cast<u32>(cells.count[1]), plane = static_cast<u32>(number) / lines;
+    const int k = static_cast<int>(static_cast<u32>(number) - plane * lines);
+    z = static_cast<int>(plane);
     if (z >= cells.count[2]) {
         return false;
     }
@@ -31,5 +32,13 @@ template <class A> struct Changing {
     Any x;
     i32 format;
     DEVICE A operator[](i64 i) const { return load<A>(x, format, i); }
+    template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
+};
+
+// The same in the format of sums.
+template <class A> struct PlainChanging {
+    Any x;
+    i32 format;
+    DEVICE A operator[](i64 i) const { return x.out<A>()[i]; }
     template <int N> DEVICE Pack<A, N> pack(i64 i) const { return x.out<A>().template pack<N>(i); }
 };

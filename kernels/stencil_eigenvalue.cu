@@ -31,16 +31,14 @@ DEVICE void stencil_eigen_product(const StencilShape &g, i64 step, int power, co
     f64 share = 0.0;
     u64 largest = 0;
     for (i64 task = global_index(); task < tasks; task += block_count() * BLOCK) {
-        const i64 line = task / runs;
-        const int x0 = static_cast<int>(task - line * runs) * R, y = static_cast<int>(line % g.dims[1]), zz = static_cast<int>(line / g.dims[1]);
+        const Cell cell = cell_of(g, runs, task);
+        const i64 line = cell.line;
+        const int x0 = cell.x * R;
         if (x0 >= nx) {
             continue;
         }
         T sums[R] = {}, sizes[R] = {};
-        ROLLED
-        for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, T>) {
-            add_lines<R>(g, l, -1, y, zz, line, x0, values, x, sums);
-        }
+        add_lines<AnyLines, R>(g, -1, cell, x0, values, x, sums);
         if (step == 0) {
             row_sizes<R>(g, line * g.pitch + x0, values, sizes);
         }

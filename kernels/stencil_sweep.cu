@@ -108,8 +108,9 @@ DEVICE void sweep_cells(int n, int whole, int whole_lines, int even_only, int ba
     SweptCell<N, S, A> cell = {};
     int y = 0, z = 0;
     const int of_block = BLOCK / cells.count[0], own = thread_index() / cells.count[0];
-    const i64 number = whole_lines ? block_index() * of_block + own : global_index() / cells.count[0];
-    const int position = whole_lines ? thread_index() - own * cells.count[0] : static_cast<int>(global_index() - number * cells.count[0]);
+    const u32 index = static_cast<u32>(global_index()), along_x = static_cast<u32>(cells.count[0]), line_of_index = index / along_x;
+    const i64 number = whole_lines ? block_index() * of_block + own : line_of_index;
+    const int position = whole_lines ? thread_index() - own * cells.count[0] : static_cast<int>(index - line_of_index * along_x);
     const int x0 = whole_lines ? position : cells.start[0] + 2 * position;
     const bool has = !(whole_lines && own >= of_block) && line_of(g, cells, number, y, z) && x0 < g.dims[0];
     if (has) {
@@ -144,32 +145,25 @@ DEVICE void sweep_cells(int n, int whole, int whole_lines, int even_only, int ba
 
 // Both parities of scalar lines of a colour in one pass over the matrix: the even cells of a line, then the odd ones, or backward the odd ones first.
 // 1 << shift threads share a line, R cells each, strip after strip.
-template <int R, class S, class A, bool FROM_ZERO>
+template <class Lines, int R, class S, class A, bool FROM_ZERO, class V>
 DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilShape &g, const ColourCells &cells,
-                        const In<S> &values, const In<S> &inverse, int format, const Any &b, const Any &v) {
+                        const In<S> &values, const In<S> &inverse, int format, const V &b, const V &x) {
     SHARED(A, ends, BLOCK);
     const int threads = 1 << shift, t = thread_index() & (threads - 1), nx = g.dims[0];
     int y = 0, z = 0;
     const bool has_line = line_of(g, cells, global_index() >> shift, y, z);
     const i64 line = y + static_cast<i64>(g.dims[1]) * z, at = line * nx, size = array_size(g);
-    const Changing<A> x{v, format};
+    const int own = Lines::own(g);
     const int strip = threads * R, strips = (nx + strip - 1) / strip;
     for (int k = 0; k < strips; ++k) {
         const int x0 = (backward ? strips - 1 - k : k) * strip + t * R;
         const bool has = has_line && x0 < nx;
         A rest[R] = {}, entries[3][R] = {}, inverses[R] = {}, window[R + 2] = {};
         if (has) {
-            int own = -1;
-            for (int l = 0; l < g.lines; ++l) {
-                own = g.dy[l] == 0 && g.dz[l] == 0 ? l : own;
-            }
-            ROLLED
-            for (int l = 0; l < g.lines; l += LINES_AT_ONCE<R, A>) {
-                add_lines<R>(g, l, own, y, z, line, x0, values, x, rest);
-            }
+            add_lines<Lines, R>(g, own, Cell{line, x0, y, z}, x0, values, x, rest);
             UNROLL
             for (int d = 0; d < 3; ++d) {
-                const int number = own < 0 ? -1 : g.number[3 * own + d];
+                const int number = own < 0 ? -1 : Lines::number(g, own, d);
                 if (number >= 0) {
                     const Pack<S, R> value = values.template pack_once<R>(number * size + line * g.pitch + x0);
                     UNROLL
@@ -179,7 +173,7 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
                 }
             }
             A right[R] = {};
-            cells_along<R>(g, at, x0, Changing<A>{b, format}, right);
+            cells_along<R>(g, at, x0, b, right);
             if (g.aligned) {
                 const Pack<S, R> value = inverse.template pack_once<R>(at + x0);
                 UNROLL
@@ -235,13 +229,13 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
             constexpr int P = R * sizeof(A) <= 16 ? R : 16 / sizeof(A);
             UNROLL
             for (int q = 0; q < R; q += P) {
-                store_pack<P, A>(v, at + x0 + q, window + 1 + q);
+                store_pack<P, A>(x.x, at + x0 + q, window + 1 + q);
             }
         } else if (has) {
             UNROLL
             for (int q = 0; q < R; ++q) {
                 if (x0 + q < nx) {
-                    store(v, format, at + x0 + q, window[q + 1]);
+                    store(x.x, format, at + x0 + q, window[q + 1]);
                 }
             }
         }
@@ -254,11 +248,17 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
            In<S> values, In<S> inverse, i32 format, Any b, Any x) { \
         sweep_cells<N, S, A>(COUNT, whole, whole_lines, even_only, backward, g, cells, values, inverse, format, b, x); \
     }
-#define SWEEP_LINES(NAME, FROM_ZERO, S, A) \
-    KERNEL_OF(2, stencil_sweep_##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, \
-           In<S> inverse, i32 format, Any b, Any x) { \
-        sweep_lines<CELLS<S, A>, S, A, FROM_ZERO>(shift, backward, even_only, g, cells, values, inverse, format, b, x); \
+// The vectors of those with known lines are in the format of sums.
+#define SWEEP_LINES_OF(NAME, FROM_ZERO, LINES, VECTOR, S, A) \
+    KERNEL_OF(4, stencil_sweep_##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 shift, i32 even_only, i32 backward, In<S> values, \
+              In<S> inverse, i32 format, Any b, Any x) { \
+        sweep_lines<LINES, CELLS<S, A>, S, A, FROM_ZERO>(shift, backward, even_only, g, cells, values, inverse, format, VECTOR<A>{b, format}, \
+                                                         VECTOR<A>{x, format}); \
     }
+#define SWEEP_LINES(NAME, FROM_ZERO, S, A) \
+    SWEEP_LINES_OF(NAME, FROM_ZERO, AnyLines, Changing, S, A) \
+    SWEEP_LINES_OF(NAME##_box, FROM_ZERO, BoxLines, PlainChanging, S, A) \
+    SWEEP_LINES_OF(NAME##_star, FROM_ZERO, StarLines, PlainChanging, S, A)
 #define SWEEPS(S, A) \
     SWEEP_OF(, 1, 1, S, A) \
     SWEEP_OF(_blocks3, 3, 3, S, A) \

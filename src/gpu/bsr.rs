@@ -120,7 +120,7 @@ impl Product for Bsr {
         )
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         Some("bsr")
     }
 

@@ -173,7 +173,7 @@ impl Product for Csr {
         }
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         Some(match &self.columns {
             Columns::Long(_) => "csr",
             Columns::Short(_) => "csr16",

@@ -50,7 +50,7 @@ impl Product for Dense {
         self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x, epilogue])
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         Some("dense")
     }
 

@@ -158,7 +158,7 @@ impl Product for GridTransferProduct {
         self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &self.shape, &weights, &format, &x, epilogue])
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         self.multivector
     }
 

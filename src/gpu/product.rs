@@ -264,7 +264,7 @@ pub(super) trait Product: Send + Sync {
     /// Runs the kernel; x has as many elements as the matrix has columns.
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()>;
     /// The name of its kernel for multivectors in `kernels/multivector_spmv.cu`, if it has one.
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         None
     }
     /// Blocks of threads of a launch of that for `k` vectors.

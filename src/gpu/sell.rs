@@ -110,7 +110,7 @@ impl Product for Sell {
         }
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
+    fn multivector_kernel(&self) -> Option<&str> {
         Some(match (self.layout.form, self.block.rows, self.layout.bits) {
             (SellKernel::Blocks(_), 3, _) => "block_sell3",
             (SellKernel::Blocks(_), ..) => "block_sell1",

@@ -31,6 +31,7 @@ pub(super) struct StencilShape {
     dy: [i32; MAX_LINES],
     dz: [i32; MAX_LINES],
     number: [i32; 3 * MAX_LINES],
+    left_out: i32,
     aligned: i32,
 }
 
@@ -53,23 +54,44 @@ impl StencilShape {
         StencilShape { aligned: i32::from(aligned), ..self }
     }
 
-    /// The same with some of the lines, by their steps along y and z.
-    pub fn with_lines(self, is_kept: impl Fn([i8; 2]) -> bool) -> StencilShape {
-        let mut shape = StencilShape { lines: 0, ..self };
-        for l in 0..self.lines as usize {
-            if is_kept([self.dy[l] as i8, self.dz[l] as i8]) {
-                let to = shape.lines as usize;
-                (shape.dy[to], shape.dz[to]) = (self.dy[l], self.dz[l]);
-                shape.number.copy_within(3 * l..3 * l + 3, 3 * to);
-                shape.lines += 1;
-            }
-        }
-        shape
+    /// The same without some of the lines, by their steps along y and z.
+    pub fn without_lines(self, is_left_out: impl Fn([i8; 2]) -> bool) -> StencilShape {
+        let of_line = |l: usize| i32::from(is_left_out([self.dy[l] as i8, self.dz[l] as i8])) << l;
+        StencilShape { left_out: (0..self.lines as usize).map(of_line).sum(), ..self }
     }
 
-    /// Offsets of its lines.
+    /// Offsets of the lines that are not left out.
     pub fn offsets(&self) -> usize {
-        self.number[..3 * self.lines as usize].iter().filter(|number| **number >= 0).count()
+        let lines = self.number.chunks_exact(3).enumerate().filter(|(l, _)| self.left_out >> l & 1 == 0);
+        lines.flat_map(|(_, numbers)| numbers).filter(|number| **number >= 0).count()
+    }
+
+    /// What the names of kernels end with that are compiled for these lines: none for lines that are looked up, as those of periodic grids are.
+    fn known_lines(&self) -> Option<&'static str> {
+        // Their steps along y and z, and the numbers of their offsets, as in `kernels/stencil.h`.
+        let of_box: [_; 9] = std::array::from_fn(|l| {
+            let (step, first) = (l as i32, 3 * l as i32);
+            ([step % 3 - 1, step / 3 - 1], [first, first + 1, first + 2])
+        });
+        let of_star = [
+            ([0, -1], [-1, 0, -1]),
+            ([-1, 0], [-1, 1, -1]),
+            ([0, 0], [2, 3, 4]),
+            ([1, 0], [-1, 5, -1]),
+            ([0, 1], [-1, 6, -1]),
+        ];
+        let are = |lines: &[([i32; 2], [i32; 3])]| {
+            let own = (0..self.lines as usize).map(|l| {
+                let numbers = std::array::from_fn(|d| self.number[3 * l + d]);
+                ([self.dy[l], self.dz[l]], numbers)
+            });
+            own.eq(lines.iter().copied())
+        };
+        match self.periodic == [0; 3] && self.block == 1 {
+            true if are(&of_box) => Some("_box"),
+            true if are(&of_star) => Some("_star"),
+            _ => None,
+        }
     }
 
     /// That of a stencil whose lines have so many elements.
@@ -84,6 +106,7 @@ impl StencilShape {
             dy: [0; MAX_LINES],
             dz: [0; MAX_LINES],
             number: [-1; 3 * MAX_LINES],
+            left_out: 0,
             aligned: 0,
         };
         for (l, line) in stencil.lines.iter().enumerate() {
@@ -99,8 +122,7 @@ impl StencilShape {
 /// Elements of a line of values: padded for the largest pack that costs little memory. Cells with other numbers of unknowns are read one by one.
 fn pitch(stencil: &Stencil) -> usize {
     let nx = stencil.grid.dims[0];
-    let padded =
-        [8, 4, 2].map(|pack| nx.next_multiple_of(pack)).into_iter().find(|padded| (padded - nx) * PADDING <= nx);
+    let padded = [4, 2].map(|pack| nx.next_multiple_of(pack)).into_iter().find(|padded| (padded - nx) * PADDING <= nx);
     padded.filter(|_| [1, 3, 4].contains(&stencil.block)).unwrap_or(nx)
 }
 
@@ -116,11 +138,10 @@ unsafe impl Argument for StencilShape {
 }
 
 /// Cells of a thread, as `CELLS` in `kernels/stencil.h`.
-fn cells_of_thread(storage: Precision, sums: Precision) -> usize {
-    match (storage.bytes(), sums) {
-        (2, Precision::F64) => 4,
-        (2, _) => 8,
-        (bytes, _) => 16 / bytes,
+fn cells_of_thread(storage: Precision) -> usize {
+    match storage.bytes() {
+        2 => 4,
+        bytes => 16 / bytes,
     }
 }
 
@@ -272,9 +293,9 @@ impl<S: Number> DeviceStencil<S> {
         StencilShape::new(&self.pattern, self.pitch)
     }
 
-    /// Cells of a thread that sums in this precision; 1 where lines are not padded for so many.
-    pub fn pack(&self, sums: Precision) -> usize {
-        let wanted = cells_of_thread(S::PRECISION, sums);
+    /// Cells of a thread; 1 where lines are not padded for so many.
+    pub fn pack(&self) -> usize {
+        let wanted = cells_of_thread(S::PRECISION);
         if self.pattern.block == 1 && self.pitch.is_multiple_of(wanted) { wanted } else { 1 }
     }
 
@@ -286,6 +307,11 @@ impl<S: Number> DeviceStencil<S> {
             && S::PRECISION != Precision::F64
             && self.pitch.is_multiple_of(2)
             && address.is_multiple_of(pair as u64)
+    }
+
+    /// What the names of kernels for packs of its cells end with that are compiled for its lines, where the vectors are in the format of sums.
+    pub fn known_lines(&self, vector: Precision, sums: Precision) -> Option<&'static str> {
+        self.shape().known_lines().filter(|_| vector == sums && self.pack() > 1)
     }
 
     /// Whether it has kernels for multivectors (`kernels/multivector_stencil.cu`): one unknown for each cell, and lines with two ends.
@@ -312,7 +338,8 @@ pub(super) struct StencilProduct {
     shape: StencilShape,
     pack: usize,
     rows: usize,
-    has_multivectors: bool,
+    /// The kernel for multivectors, where there is one.
+    multivectors: Option<String>,
     format: String,
     values: Values,
 }
@@ -321,11 +348,12 @@ impl StencilProduct {
     /// For products of these precisions.
     pub fn new<S: Number>(gpu: &Gpu, matrix: &DeviceStencil<S>, precisions: Precisions) -> Result<StencilProduct> {
         let [storage, sums] = [precisions.storage, precisions.sums].map(Precision::name);
-        let (kind, pack) = match (matrix.pack(precisions.sums), matrix.pattern.block) {
+        let known_lines = matrix.known_lines(precisions.vector, precisions.sums);
+        let (kind, pack) = match (matrix.pack(), matrix.pattern.block) {
             (1, 3) if matrix.has_pairs() => ("_pairs3", 2),
             (1, 4) if matrix.has_pairs() => ("_pairs4", 2),
             (1, _) => (matrix.kind(), 1),
-            (pack, _) => ("_packed", pack),
+            (pack, _) => (known_lines.unwrap_or("_packed"), pack),
         };
         Ok(StencilProduct {
             gpu: gpu.clone(),
@@ -334,7 +362,7 @@ impl StencilProduct {
             shape: matrix.shape(),
             pack,
             rows: matrix.pattern.scalar_rows(),
-            has_multivectors: matrix.has_multivectors(),
+            multivectors: matrix.has_multivectors().then(|| format!("stencil{}", known_lines.unwrap_or_default())),
             format: matrix.pattern.format(),
             values: Arc::clone(&matrix.values).into(),
         })
@@ -369,8 +397,8 @@ impl Product for StencilProduct {
         self.gpu.launch_blocks(self.kernel, blocks, &[&shape, &values, &format, &x, epilogue])
     }
 
-    fn multivector_kernel(&self) -> Option<&'static str> {
-        self.has_multivectors.then_some("stencil")
+    fn multivector_kernel(&self) -> Option<&str> {
+        self.multivectors.as_deref()
     }
 
     fn multivector_blocks(&self, k: usize) -> usize {

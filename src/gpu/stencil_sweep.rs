@@ -94,7 +94,7 @@ impl<S: Number> StencilSweep<S> {
         shared: bool,
     ) -> Result<StencilSweep<S>> {
         let (pattern, sums) = (Arc::clone(&matrix.pattern), <V::Wide as Number>::PRECISION);
-        let (pack, [nx, ..]) = (matrix.pack(sums), pattern.grid.dims);
+        let (pack, [nx, ..]) = (matrix.pack(), pattern.grid.dims);
         let by_lines = pack > 1 && !pattern.grid.periodic[0];
         let threads = by_lines.then(|| nx.div_ceil(pack).next_power_of_two().min(BLOCK).min(STRIP / pack));
         let may_be_whole = !by_lines && !pattern.grid.periodic[0];
@@ -108,12 +108,15 @@ impl<S: Number> StencilSweep<S> {
         } else {
             matrix.kind()
         };
+        let known_lines = matrix.known_lines(V::PRECISION, sums).filter(|_| by_lines).unwrap_or("");
         let names = [S::PRECISION, sums].map(Precision::name).join("_");
         let has_multivectors = matrix.has_multivectors() && V::PRECISION.is_scalar();
         Ok(StencilSweep {
             gpu: gpu.clone(),
-            kernel: gpu.kernel(&format!("stencil_sweep{kind}_{names}"))?,
-            from_zero: by_lines.then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero_{names}"))).transpose()?,
+            kernel: gpu.kernel(&format!("stencil_sweep{kind}{known_lines}_{names}"))?,
+            from_zero: by_lines
+                .then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero{known_lines}_{names}")))
+                .transpose()?,
             multivector: has_multivectors
                 .then(|| gpu.kernel(&format!("multivector_stencil_sweep_{names}")))
                 .transpose()?,
@@ -145,7 +148,9 @@ impl<S: Number> StencilSweep<S> {
     fn shape_for(&self, colour: usize, backward: bool, from_zero: bool) -> StencilShape {
         let is_later = |other: usize| if backward { other < colour } else { other > colour };
         match from_zero {
-            true => self.shape.with_lines(|to| !self.colours.at_step(&self.pattern, colour, to).is_some_and(is_later)),
+            true => {
+                self.shape.without_lines(|to| self.colours.at_step(&self.pattern, colour, to).is_some_and(is_later))
+            }
             false => self.shape,
         }
     }

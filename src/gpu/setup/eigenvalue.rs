@@ -105,7 +105,7 @@ impl<T: Scalar> Factor<'_, T> {
                 (false, 0..48) => 4,
                 (false, _) => 32,
             },
-            Factor::Stencil(a) => a.pack(T::PRECISION),
+            Factor::Stencil(a) => a.pack(),
         }
     }
 

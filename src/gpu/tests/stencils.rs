@@ -63,6 +63,25 @@ fn product<S: Number, X: Number, Y: Number>(gpu: &Gpu, a: &SharedStencil<S>) {
 }
 
 #[test]
+fn stencils_of_27_and_7_points_have_kernels_of_their_own() {
+    for gpu in devices() {
+        let kind = |periodic: bool, offsets: &[Offset], vector: Precision| {
+            let stencil = stencil::<f16>([16, 3, 2], [false, periodic, false], 1, offsets);
+            DeviceStencil::upload(&gpu, &stencil).unwrap().known_lines(vector, Precision::F32)
+        };
+        assert_eq!(kind(false, &ALL, Precision::F32), Some("_box"));
+        assert_eq!(kind(false, &SEVEN, Precision::F32), Some("_star"));
+        let five = SEVEN.map(|[x, y, _]| [x, y, 0]);
+        assert_eq!(kind(false, &five[1..6], Precision::F32), None);
+        let mut turned = SEVEN;
+        turned.reverse();
+        assert_eq!(kind(false, &turned, Precision::F32), None);
+        assert_eq!(kind(true, &ALL, Precision::F32), None);
+        assert_eq!(kind(false, &ALL, Precision::F16), None);
+    }
+}
+
+#[test]
 fn products_with_stencils_are_those_of_the_host() {
     for gpu in devices() {
         for (dims, periodic) in [
