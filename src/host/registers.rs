@@ -1,8 +1,9 @@
 //! The vector registers of this processor, and loops that are compiled once more for wider ones than every processor of
 //! the architecture has.
 //!
-//! A loop adds in the same order whatever the registers, and products are never fused with additions, so that all give
-//! the same bits. The widest registers have kernels of their own, too (`avx512/`).
+//! A loop adds in the same order whatever the registers, and products are fused with additions only where the source
+//! says so (`mul_add`, which rounds once on every processor), so that all give the same bits. The widest registers have
+//! kernels of their own, too (`avx512/`).
 //!
 //! The environment variable `TERRACE_SIMD` limits what is used, to compare: `baseline`, `avx2` or `avx512`. It is read
 //! once.
@@ -14,7 +15,7 @@ use std::sync::LazyLock;
 pub enum Registers {
     /// What every processor of the architecture has: SSE2, NEON.
     Baseline,
-    /// 32 bytes.
+    /// 32 bytes, with fused multiplication and addition.
     Avx2,
     /// 64 bytes.
     Avx512,
@@ -36,16 +37,13 @@ impl Registers {
     fn of_processor() -> Registers {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("popcnt")
-            {
-                return Registers::Avx512;
-            }
-            if is_x86_feature_detected!("avx2") {
-                return Registers::Avx2;
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                let has_wider = is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("popcnt");
+                return if has_wider { Registers::Avx512 } else { Registers::Avx2 };
             }
         }
         Registers::Baseline
@@ -108,11 +106,11 @@ impl<F: FnMut()> Work for Call<F> {
 pub fn with_avx2(work: impl Work) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if registers() >= Registers::Avx2 {
-        #[target_feature(enable = "avx2")]
+        #[target_feature(enable = "avx2,fma")]
         fn with_feature(work: impl Work) {
             work.run();
         }
-        // SAFETY: the processor has the feature.
+        // SAFETY: the processor has the features.
         return unsafe { with_feature(work) };
     }
     work.run();

@@ -21,7 +21,7 @@ fn wide(left: &[f64], right: &[f64], c: &mut [f64], pitch: usize, rows: Range<us
         // SAFETY: a chunk has eight numbers.
         let l = unsafe { _mm512_loadu_pd(l.as_ptr()) };
         for c in 0..TILE {
-            sums[c] = _mm512_add_pd(sums[c], _mm512_mul_pd(l, _mm512_set1_pd(r[c])));
+            sums[c] = _mm512_fmadd_pd(l, _mm512_set1_pd(r[c]), sums[c]);
         }
     }
     let mask = (1_u32 << rows.len()).wrapping_sub(1) as __mmask8;

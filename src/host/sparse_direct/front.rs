@@ -331,7 +331,7 @@ fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
                 };
             for (sums, r) in quarter.iter_mut().zip(r) {
                 for (sum, l) in sums.iter_mut().zip(l) {
-                    *sum += l * r;
+                    *sum = l.mul_add(*r, *sum);
                 }
             }
         }
