@@ -320,7 +320,7 @@ impl Solver {
     pub(super) fn setup_direct(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<bool> {
         let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(direct) = self.direct(matrix)? else { return Ok(false) };
-        self.solves = super::solves::Solves::with_capacity(HISTORY)?;
+        self.solves = super::solves::Solves::try_capacity(HISTORY)?;
         self.phases.seconds.reserve(super::MAX_PHASES);
         let rows = direct.b.len();
         let engine = BackendEngine::Direct(Box::new(direct));

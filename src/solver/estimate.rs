@@ -82,7 +82,7 @@ impl Solver {
         }
         let plan = Direct::plan(&self.context, matrix)?;
         let (structure, values) = matrix.owned_bytes();
-        let reports = Solves::with_capacity(HISTORY)?.bytes();
+        let reports = Solves::try_capacity(HISTORY)?.bytes();
         let held = plan.bytes() + 2 * matrix.rows() * size_of::<f64>();
         Ok((UNCOUNTED * held as f64) as usize + structure + values + reports)
     }

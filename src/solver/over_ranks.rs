@@ -47,7 +47,7 @@ impl Solver {
             ranks.agree(timeout.and_then(|()| self.check_over_ranks(matrix)))?;
             over_ranks::check_same_options(&self.config, matrix, ranks)?;
             let state = self.state_over_ranks(matrix, rows)?;
-            self.solves = ranks.agree(Solves::with_capacity(self.history_capacity()))?;
+            self.solves = ranks.agree(Solves::try_capacity(self.history_capacity()))?;
             self.phases.seconds.reserve(MAX_PHASES);
             self.state = Some(state);
             let spread = self.spread(matrix, rows)?;

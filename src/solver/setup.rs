@@ -78,7 +78,7 @@ impl Solver {
         if let Some(matrix) = callers {
             matrix.end_reading()?;
         }
-        self.solves = Solves::with_capacity(self.history_capacity())?;
+        self.solves = Solves::try_capacity(self.history_capacity())?;
         self.phases.seconds.reserve(MAX_PHASES);
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();

@@ -23,7 +23,7 @@ pub(super) struct Solves {
 
 impl Solves {
     /// With room for the right-hand sides of a solve, each with up to `history` residual norms.
-    pub fn with_capacity(history: usize) -> Result<Solves> {
+    pub fn try_capacity(history: usize) -> Result<Solves> {
         let norms = try_capacity(history.max((RIGHT_HAND_SIDES * history).min(NORMS)))?;
         Ok(Solves { reports: try_capacity(RIGHT_HAND_SIDES)?, norms, history: try_capacity(history)? })
     }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_right_hand_side_has_its_own_history() {
-        let mut solves = Solves::with_capacity(10).unwrap();
+        let mut solves = Solves::try_capacity(10).unwrap();
         solves.begin(3).unwrap();
         for (i, length) in [(0, 2), (2, 1)] {
             let mut report = solves.next();

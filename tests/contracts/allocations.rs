@@ -4,8 +4,22 @@
 use super::layers::code_outside_of_tests;
 
 /// Folders and files whose arrays grow with a matrix.
-const CHECKED: &[&str] =
-    &["host/", "sparse/", "matrix/", "matrix.rs", "operations.rs", "par.rs", "preconditioner/", "krylov/", "smooth/"];
+const CHECKED: &[&str] = &[
+    "amg/",
+    "backend/",
+    "comm/",
+    "host/",
+    "sparse/",
+    "matrix/",
+    "matrix.rs",
+    "null_space.rs",
+    "operations.rs",
+    "par.rs",
+    "preconditioner/",
+    "krylov/",
+    "smooth/",
+    "solver/",
+];
 
 /// Forms that allocate and cannot fail gently. Stable sorts allocate, too.
 const FORMS: &[&str] =
@@ -13,6 +27,20 @@ const FORMS: &[&str] =
 
 /// Where they stand all the same: file, form, how often, and what bounds the size.
 const BOUNDED: &[(&str, &str, usize, &str)] = &[
+    ("amg/cycle.rs", "collect", 1, "vectors of a smoother"),
+    ("amg/hierarchy.rs", "collect", 2, "levels"),
+    ("amg/hierarchy/decide.rs", "vec!", 1, "levels"),
+    ("amg/hierarchy/decide.rs", "collect", 7, "levels"),
+    ("amg/hierarchy/near_null_space.rs", "collect", 2, "vectors of a smoother or of a near-null space"),
+    ("amg/hierarchy/scale.rs", "collect", 4, "levels"),
+    ("amg/hierarchy/store.rs", "collect", 1, "vectors of a smoother"),
+    ("amg/plan.rs", "collect", 3, "levels and their parts"),
+    ("backend/spectrum.rs", "collect", 3, "Lanczos steps"),
+    ("comm/ranks.rs", "vec!", 2, "ranks, and a sentence of at most 1024 bytes"),
+    ("comm/thread_ranks.rs", "vec!", 2, "ranks"),
+    ("comm/thread_ranks.rs", "collect", 2, "ranks"),
+    ("comm/thread_ranks.rs", "HashMap", 3, "messages under way, whose bytes are reserved with a status"),
+    ("comm/thread_ranks.rs", "VecDeque", 2, "messages under way between two ranks"),
     ("host/arnoldi.rs", "collect", 1, "the restart length, at most 1000 vectors"),
     ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
     ("host/setup.rs", "collect", 1, "levels"),
@@ -20,6 +48,7 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("krylov/idr.rs", "collect", 2, "at most 32 shadow vectors"),
     ("matrix/borrowed.rs", "collect", 1, "three arrays"),
     ("matrix/grid_copy.rs", "collect", 3, "entries of a row of a stencil"),
+    ("null_space.rs", "collect", 1, "vectors of a null space"),
     ("preconditioner/defaults.rs", "collect", 1, "stencils that a row shows"),
     ("sparse/grid_transfer.rs", "collect", 3, "sets of axes and offsets"),
     ("sparse/grid_transfer.rs", "sort_by_key", 1, "sets of axes"),
