@@ -102,13 +102,15 @@ compat-amgx: ## build the drop-in library for programs that were written for Amg
 	@tools/setup.sh run
 	$(CARGO) build --release --locked --package terrace-amgx
 	@MPICC="$(MPICC)" compat/amgx/mpi/build.sh $(ARTIFACTS) || [ $$? -eq 77 ]
-	@echo "libamgxsh.so and libamgxsh.a (install it as libamgx.a) are in $(ARTIFACTS), the headers in compat/amgx/include"
+	compat/amgx/archive.sh $(ARTIFACTS)/libamgxsh.a $(ARTIFACTS)/libamgx.a
+	@echo "libamgxsh.so and libamgx.a are in $(ARTIFACTS), the headers in compat/amgx/include"
 
 # In folders of their own: an installed AmgX has files of the same names.
 install-amgx: ## install the drop-in library for AmgX that is already built (PROFILE=release or debug)
 	install -d $(INTO)/terrace-amgx $(ROOT)/include/terrace-amgx
 	install -m 755 $(ARTIFACTS)/libamgxsh.so $(INTO)/terrace-amgx/libamgxsh.so
-	install -m 644 $(ARTIFACTS)/libamgxsh.a $(INTO)/terrace-amgx/libamgx.a
+	compat/amgx/archive.sh $(ARTIFACTS)/libamgxsh.a $(INTO)/terrace-amgx/libamgx.a
+	chmod 644 $(INTO)/terrace-amgx/libamgx.a
 	install -m 644 compat/amgx/include/*.h $(ROOT)/include/terrace-amgx
 	@MPICC="$(MPICC)" compat/amgx/mpi/build.sh $(INTO)/terrace-amgx || [ $$? -eq 77 ]
 
@@ -151,7 +153,7 @@ bless: ## regenerate the committed files that tests compare: header, Fortran mod
 	TERRACE_BLESS=1 $(CARGO) test --locked --test contracts header::
 	TERRACE_BLESS=1 $(CARGO) test --locked --workspace
 
-deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing, programs for MFEM and deal.II
+deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing, programs for MFEM, deal.II and dolfinx
 	@tools/setup.sh deep-test
 	tools/deep-test.sh
 

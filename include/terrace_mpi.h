@@ -106,7 +106,7 @@ TERRACE_MPI_FUNCTION int32_t terrace_mpi_wait_all(void *user, int32_t count, voi
         MPI_Request left = all == NULL ? message->request : all[i];
         if (error != 0 && left != MPI_REQUEST_NULL) {
             MPI_Cancel(&left);
-            if (message->receives) MPI_Wait(&left, MPI_STATUS_IGNORE);
+            if (message->receives) (void)MPI_Wait(&left, MPI_STATUS_IGNORE);
             else MPI_Request_free(&left);
         }
         free(message);

@@ -2,14 +2,14 @@
 # The slow checks of memory and threads:
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
-#   valgrind on every C, C++ and Fortran example and test program, and on the calls of AmgX's API (reads, writes, leaks).
+#   valgrind on every C, C++ and Fortran example and test program, and on calls and solves of AmgX's API (reads, writes, leaks).
 #   the tests with the checks of the standard library's unsafe functions, and with the cases that `make test` leaves out (TERRACE_DEEP);
 #   kernels of set-up with multiplications and additions fused as nvcc fuses them (the bits of the host all the same);
 #   machine code for AMD GPUs, and programs with the stand-in of their driver;
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each;
-#   the examples for MFEM and deal.II, where these are installed.
+#   the programs for MFEM, deal.II and dolfinx, where these are installed.
 # With names as arguments (miri, tsan, valgrind, assertions, contraction, amd, memory, api, fuzz, clients) only those run.
 set -eu
 cd "$(dirname "$0")/.."
@@ -110,11 +110,32 @@ valgrind_all() {
 
     # The drop-in for AmgX, in a mode of the host and in one of the simulated GPU.
     cargo build --locked --package terrace-amgx --no-default-features --features terrace/sim
-    "${CC:-cc}" -std=c99 -g -O1 -Icompat/amgx/include compat/amgx/tests/c/calls.c -o "$programs/tests/calls" \
-        "$library/libamgxsh.so" -lm -rdynamic "-Wl,-rpath,$library"
+    for name in calls solve; do
+        "${CC:-cc}" -std=c99 -g -O1 -Icompat/amgx/include "compat/amgx/tests/c/$name.c" -o "$programs/tests/$name" \
+            "$library/libamgxsh.so" -lm -rdynamic "-Wl,-rpath,$library"
+    done
+    # A 5-point Laplacian of as many rows as make two levels.
+    awk 'BEGIN {
+        n = 14
+        print "%%MatrixMarket matrix coordinate real general"
+        print n * n, n * n, 5 * n * n - 4 * n
+        for (i = 1; i <= n * n; ++i) {
+            print i, i, 4
+            if (i % n != 1) print i, i - 1, -1
+            if (i % n != 0) print i, i + 1, -1
+            if (i > n) print i, i - n, -1
+            if (i <= n * n - n) print i, i + n, -1
+        }
+    }' >"$programs/laplacian.mtx"
+    stop="main:monitor_residual=1, main:convergence=RELATIVE_INI, main:tolerance=1e-4, amg:max_iters=1"
     for mode in 8192 8193; do
         mkdir -p "$programs/amgx-$mode"
         TERRACE_AMGX_DEVICE=sim check "$programs/tests/calls" "$mode" "$programs/amgx-$mode"
+        for family in "solver(main)=PCG, main:preconditioner(amg)=AMG, amg:interpolator=D2" \
+            "solver(main)=FGMRES, main:preconditioner(amg)=AMG, amg:algorithm=AGGREGATION, amg:smoother=MULTICOLOR_DILU"; do
+            TERRACE_AMGX_DEVICE=sim check "$programs/tests/solve" "$mode" "config_version=2, $family, $stop" "$programs/laplacian.mtx" again
+            [ "$(grep -c '^RESULT .* 0 ' "$programs/tests/solve.out")" -eq 2 ] || fail "$programs/tests/solve does not converge: $family"
+        done
     done
 }
 
@@ -167,7 +188,7 @@ fuzz() {
 left_out=""
 clients() {
     cargo build --release --locked --package terrace --lib --no-default-features
-    for client in mfem dealii; do
+    for client in mfem dealii dolfinx; do
         echo "programs for $client"
         # 77: not installed.
         told=$("compat/$client/tests/run.sh" "$folder/release/libterrace.so" "$folder/clients/$client" 2>&1) && continue

@@ -67,6 +67,10 @@ int main(void) {
         "{\"amg.coarsening.type\": \"mis2\", \"amg.interpolation.type\": \"energy\", \"amg.smoother.type\": \"fsai\", \"amg.reorder\": \"on\"}",
         "{\"amg.coarsening.type\": \"pmis\", \"amg.smoother.type\": \"dilu\", \"precision\": \"auto\"}",
         "{\"solver.type\": \"direct\"}",
+        "{\"amg.type\": \"structured\", \"precision\": \"dp-sp-hp\"}",
+        "{\"amg.type\": \"structured\", \"amg.smoother.type\": \"line\"}",
+        "{\"amg.type\": \"structured\", \"amg.smoother.type\": \"ilu0\"}",
+        "{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"least_squares\", \"amg.strength.type\": \"affinity\", \"amg.near_null_space.random\": 2, \"amg.near_null_space.steps\": 3}",
         "{\"amg.cycle.type\": \"w\", \"solver.type\": \"fcg\", \"precision\": \"single\"}",
     };
     problem large = problem_create(110);

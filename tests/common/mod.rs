@@ -8,6 +8,7 @@ pub mod documented;
 pub mod fortran;
 pub mod readers;
 pub mod skip;
+pub mod stand_in;
 
 use std::fs;
 use std::path::{Path, PathBuf};

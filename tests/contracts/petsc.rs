@@ -15,7 +15,7 @@ fn words(command: &str, arguments: &[&str]) -> Option<Vec<String>> {
 }
 
 /// Flags for PETSc and MPI, if both are here.
-fn flags(check: &str) -> Option<Vec<String>> {
+pub fn flags(check: &str) -> Option<Vec<String>> {
     let package = ["PETSc", "petsc"].iter().find(|package| words("pkg-config", &["--exists", package]).is_some());
     // Open MPI's way to ask, and MPICH's.
     let mpi = words("mpicc", &["--showme:compile"]).zip(words("mpicc", &["--showme:link"]));
@@ -37,7 +37,7 @@ fn flags(check: &str) -> Option<Vec<String>> {
     Some([vec!["-Wl,--no-as-needed".to_string()], petsc, mpi].concat())
 }
 
-fn build(flags: &[String], source: &str) -> PathBuf {
+pub fn build(flags: &[String], source: &str) -> PathBuf {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     Compiler::c().with(&flags).build(&[root().join("compat/petsc").join(source)])
 }
@@ -59,27 +59,27 @@ fn keys_with_underscores_for_dots_are_different() {
 }
 
 /// Whether the program succeeded, and what it printed.
-fn run(program: &Path, arguments: &str) -> (bool, String) {
+pub fn run(program: &Path, arguments: &str) -> (bool, String) {
     let output = Command::new(program).args(arguments.split_whitespace()).output().expect("the program starts");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// What a program prints that must succeed.
-fn solve(program: &Path, arguments: &str) -> String {
+pub fn solve(program: &Path, arguments: &str) -> String {
     let (success, text) = run(program, arguments);
     assert!(success, "{} {arguments}: {text}", program.display());
     text
 }
 
 /// The number before a word of the text.
-fn iterations(text: &str) -> usize {
+pub fn iterations(text: &str) -> usize {
     let before = text.split(" iterations").next().and_then(|text| text.split_whitespace().next_back());
     before.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no iterations in {text}"))
 }
 
 /// The word after another.
-fn after<'a>(text: &'a str, word: &str) -> &'a str {
+pub fn after<'a>(text: &'a str, word: &str) -> &'a str {
     text.split(word)
         .nth(1)
         .and_then(|rest| rest.split_whitespace().next())
@@ -179,7 +179,7 @@ fn options_are_set_by_name_and_refused_with_a_sentence() {
 }
 
 /// What a program prints on so many processes, and whether it succeeded; none without mpirun.
-fn parallel(program: &Path, processes: usize, arguments: &str) -> Option<(bool, String)> {
+pub fn parallel(program: &Path, processes: usize, arguments: &str) -> Option<(bool, String)> {
     let mut command = Command::new("mpirun");
     // For Open MPI in containers; others do not know these variables.
     let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1"));

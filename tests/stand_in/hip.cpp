@@ -2,6 +2,9 @@
 // are those of the simulation. It is as strict as a driver is not: code objects must be for gfx942 (or bitcode) and have every kernel
 // that is asked for, memory must be freed, streams and devices must be the right ones.
 //
+// Memory of a program's own, from hipMalloc, is closed to the host but for copies and kernels: what takes such an address for one of the host
+// ends with a segmentation fault, as with a real GPU.
+//
 //   STAND_IN_DEVICES   number of devices, 1 unless given
 // It is linked with the static library of the simulated GPU.
 #define TERRACE_SIM
@@ -17,6 +20,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 namespace terrace_sim {
 #include "../../kernels/sim.h"
@@ -53,6 +58,8 @@ struct Module {
 
 std::mutex mutex;
 std::map<unsigned long long, std::size_t> memory;
+// Those of hipMalloc, whole pages.
+std::map<unsigned long long, std::size_t> closed;
 void *engine = nullptr;
 Stream null_stream = {0, nullptr};
 thread_local int current = 0;
@@ -78,7 +85,19 @@ bool holds(unsigned long long address, std::size_t bytes) {
     return address + bytes <= after->first + after->second;
 }
 
+// Opens the memory of hipMalloc while it lives, with the mutex held.
+struct Open {
+    Open() { protect(PROT_READ | PROT_WRITE); }
+    ~Open() { protect(PROT_NONE); }
+    static void protect(int access) {
+        for (const auto &pages : closed) {
+            mprotect(reinterpret_cast<void *>(pages.first), pages.second, access);
+        }
+    }
+};
+
 int run(Launch &launch) {
+    const Open open;
     if (engine == nullptr) {
         engine = terrace_sim_create();
     }
@@ -221,6 +240,7 @@ API hipMemcpyHtoDAsync(unsigned long long to, const void *from, std::size_t byte
     if (!holds(to, bytes) || stream_of(stream) == nullptr) {
         return INVALID_VALUE;
     }
+    const Open open;
     std::memcpy(reinterpret_cast<void *>(to), from, bytes);
     return SUCCESS;
 }
@@ -229,6 +249,7 @@ API hipMemcpyDtoHAsync(void *to, unsigned long long from, std::size_t bytes, voi
     if (!holds(from, bytes) || stream_of(stream) == nullptr) {
         return INVALID_VALUE;
     }
+    const Open open;
     std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
     return SUCCESS;
 }
@@ -237,9 +258,38 @@ API hipMemsetD8Async(unsigned long long to, unsigned char value, std::size_t byt
     if (!holds(to, bytes) || stream_of(stream) == nullptr) {
         return INVALID_VALUE;
     }
+    const Open open;
     std::memset(reinterpret_cast<void *>(to), value, bytes);
     return SUCCESS;
 }
+
+// What a program with arrays of its own calls.
+API hipMalloc(unsigned long long *address, std::size_t bytes) {
+    LOCKED;
+    const std::size_t pages = (bytes + 4095) / 4096 * 4096;
+    void *made = mmap(nullptr, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) {
+        return OUT_OF_MEMORY;
+    }
+    *address = reinterpret_cast<unsigned long long>(made);
+    memory[*address] = bytes;
+    closed[*address] = pages;
+    return SUCCESS;
+}
+API hipFree(unsigned long long address) {
+    LOCKED;
+    if (closed.count(address) == 0) {
+        return INVALID_VALUE;
+    }
+    munmap(reinterpret_cast<void *>(address), closed[address]);
+    closed.erase(address);
+    memory.erase(address);
+    return SUCCESS;
+}
+API hipMemcpyHtoD(unsigned long long to, const void *from, std::size_t bytes) {
+    return hipMemcpyHtoDAsync(to, from, bytes, nullptr);
+}
+API hipMemcpyDtoH(void *to, unsigned long long from, std::size_t bytes) { return hipMemcpyDtoHAsync(to, from, bytes, nullptr); }
 
 // The length of LLVM bitcode: blocks follow each other, each with a word for its kind and a word for its length in words.
 static std::size_t bitcode_length(const unsigned char *bytes) {

@@ -1,33 +1,11 @@
 //! The code that talks to AMD's driver, run with a stand-in for that driver: `tests/stand_in/hip.cpp`, which runs the kernels on the CPU and looks
 //! into the code objects that the library has. No AMD GPU is needed, and none has run this.
 
+use crate::common::scratch;
 use crate::common::skip::skipped;
-use crate::common::{root, scratch, succeed};
+use crate::common::stand_in::{driver, stand_in};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
-
-/// Compiles a driver; the folder it is in.
-fn driver(name: &str, source: &Path, libraries: &[String]) -> PathBuf {
-    let folder = scratch(name);
-    let mut command = Command::new(std::env::var("CXX").unwrap_or_else(|_| "c++".to_string()));
-    command
-        .args(["-std=c++17", "-O0", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"])
-        .arg(source)
-        .arg("-o")
-        .arg(folder.join("libamdhip64.so"))
-        .args(libraries);
-    succeed(command);
-    folder
-}
-
-/// The folder of the stand-in, which is compiled once.
-fn stand_in() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let kernels = terrace_kernels::sim::FOLDER.expect("tests have the simulated GPU");
-    let libraries = [format!("-L{kernels}"), "-lterrace_sim".to_string()];
-    FOLDER.get_or_init(|| driver("stand-in", &root().join("tests/stand_in/hip.cpp"), &libraries))
-}
 
 /// A driver that has no function but the first.
 fn old_driver() -> PathBuf {

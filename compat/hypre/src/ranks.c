@@ -11,13 +11,15 @@ int shim_ranks(MPI_Comm comm)
     return (int)ranks;
 }
 
-int shim_all(MPI_Comm comm, int here)
+int shim_least(MPI_Comm comm, int here)
 {
-    HYPRE_Int own = here != 0, all = own;
+    HYPRE_Int own = here, least = own;
     if (shim_ranks(comm) > 1)
-        hypre_MPI_Allreduce(&own, &all, 1, HYPRE_MPI_INT, hypre_MPI_MIN, comm);
-    return all != 0;
+        hypre_MPI_Allreduce(&own, &least, 1, HYPRE_MPI_INT, hypre_MPI_MIN, comm);
+    return (int)least;
 }
+
+int shim_all(MPI_Comm comm, int here) { return shim_least(comm, here != 0); }
 
 /** Adds numbers over the ranks. At most 8. */
 void shim_sum(MPI_Comm comm, double *numbers, int count)

@@ -155,7 +155,8 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
     return 1;
 }
 
-int shim_serve(struct shim_object *object, const struct shim_options *options, shim_serve_function *serve, void *matrix)
+/** The options of a set-up and the context that it is made with, and as shim_setup where Terrace does not serve the object; for this rank alone. */
+static int prepare(struct shim_object *object, const struct shim_options *options, terrace_context **context, terrace_config **config)
 {
     if (*options->missing)
         return shim_leave(object, options->missing);
@@ -164,13 +165,31 @@ int shim_serve(struct shim_object *object, const struct shim_options *options, s
             return shim_error("%s: Terrace replaces %s (TERRACE_HYPRE_STRICT)", shim_name(object), options->replaced);
         shim_log_once("Terrace replaces %s", options->replaced);
     }
+    const char *wrong = shim_context(context);
+    if (!wrong)
+        wrong = shim_config(options, *context, config);
+    return wrong ? shim_error("%s", wrong) : 1;
+}
+
+/** What all ranks do, of what each of them would: an error of one is one of all, and what one leaves to hypre, all do. */
+static int agree(struct shim_object *object, MPI_Comm comm, int here)
+{
+    int all = shim_least(comm, here);
+    if (all < 0 && here >= 0)
+        return shim_error("%s: its set-up failed on another rank", shim_name(object));
+    if (all == 0 && here > 0)
+        shim_log_once("%s is served by hypre: another rank leaves it to hypre", shim_kind_name(object->kind));
+    return all;
+}
+
+int shim_serve(struct shim_object *object, MPI_Comm comm, const struct shim_options *options, shim_serve_function *serve, void *matrix)
+{
     terrace_context *context = NULL;
     terrace_config *config = NULL;
     shim_lock();
-    const char *wrong = shim_context(&context);
-    if (!wrong)
-        wrong = shim_config(options, context, &config);
-    int served = wrong ? shim_error("%s", wrong) : serve(object, context, config, matrix);
+    int served = agree(object, comm, prepare(object, options, &context, &config));
+    if (served > 0)
+        served = agree(object, comm, serve(object, context, config, matrix));
     terrace_config_destroy(config);
     shim_unlock();
     return served;
@@ -178,15 +197,15 @@ int shim_serve(struct shim_object *object, const struct shim_options *options, s
 
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A)
 {
-    struct shim_options options;
+    struct shim_options options = {0};
     const char *unfit = shim_unfit(A);
     if (unfit)
-        return shim_leave(object, unfit);
+        shim_missing(&options, "%s", unfit);
 #ifdef SHIM_HAS_FSAI
-    if (object->kind == SHIM_FSAI)
+    else if (object->kind == SHIM_FSAI)
         shim_options_of_fsai(object->solver, &options);
-    else
 #endif
+    else
         shim_options_of_boomeramg(object->solver, A, &options);
-    return shim_serve(object, &options, serve, A);
+    return shim_serve(object, hypre_ParCSRMatrixComm(A), &options, serve, A);
 }

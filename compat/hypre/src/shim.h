@@ -98,7 +98,8 @@ int shim_strict(void);
 
 /* ranks.c */
 int shim_ranks(MPI_Comm comm);
-int shim_all(MPI_Comm comm, int here); /* whether it is so on every rank */
+int shim_least(MPI_Comm comm, int here); /* the least number of all ranks */
+int shim_all(MPI_Comm comm, int here);   /* whether it is so on every rank */
 void shim_sum(MPI_Comm comm, double *numbers, int count);
 terrace_status shim_set_ranks(terrace_context *context, MPI_Comm comm);
 
@@ -111,12 +112,12 @@ uint64_t shim_pattern_fingerprint(hypre_ParCSRMatrix *A);
 uint64_t shim_modes_fingerprint(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 int shim_has_modes(hypre_ParAMGData *amg, hypre_ParCSRMatrix *A);
 
-/* setup.c: 1 when Terrace serves the object from now on, 0 when hypre is to, -1 when the error flag was set */
+/* setup.c: 1 when Terrace serves the object from now on, 0 when hypre is to, -1 when the error flag was set; the same on every rank */
 int shim_setup(struct shim_object *object, hypre_ParCSRMatrix *A);
 void shim_release(struct shim_object *object);
 /* What the kinds of objects share. `serve` is called with the lock held, and returns as shim_setup. */
 typedef int shim_serve_function(struct shim_object *object, terrace_context *context, terrace_config *config, void *matrix);
-int shim_serve(struct shim_object *object, const struct shim_options *options, shim_serve_function *serve, void *matrix);
+int shim_serve(struct shim_object *object, MPI_Comm comm, const struct shim_options *options, shim_serve_function *serve, void *matrix);
 char *shim_json(const terrace_config *config);
 void shim_served(struct shim_object *object, char *json, int updated, double seconds, const char *size);
 int shim_leave(struct shim_object *object, const char *reason); /* to hypre */

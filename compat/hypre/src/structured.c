@@ -147,13 +147,14 @@ static int serve(struct shim_object *object, terrace_context *context, terrace_c
 /** As shim_setup. */
 static int set_up_object(struct shim_object *object, hypre_StructMatrix *A)
 {
-    struct shim_options options;
+    struct shim_options options = {0};
     struct on_grid matrix = {.A = A};
     const char *unfit = shim_grid_of(A, &matrix.grid);
     if (unfit)
-        return shim_leave(object, unfit);
-    shim_options_of_structured(object, &options);
-    return shim_serve(object, &options, serve, &matrix);
+        shim_missing(&options, "%s", unfit);
+    else
+        shim_options_of_structured(object, &options);
+    return shim_serve(object, hypre_StructMatrixComm(A), &options, serve, &matrix);
 }
 
 static HYPRE_Int setup(HYPRE_StructSolver solver, HYPRE_StructMatrix A, HYPRE_StructVector b, HYPRE_StructVector x, const char *name)

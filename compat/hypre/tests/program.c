@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include <mpi.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "HYPRE.h"
 #include "HYPRE_IJ_mv.h"
@@ -432,6 +434,42 @@ static void case_seldom(HYPRE_BigInt n)
     HYPRE_BoomerAMGDestroy(amg);
 }
 
+/* A set-up that one rank refuses, and a solve after it, are errors on every rank; with `narrow` the last rank has no memory left for the set-up. */
+static void case_refused(HYPRE_BigInt n, int additive, int narrow)
+{
+    struct system s;
+    struct rlimit before;
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    laplacian(&s, n, 0);
+    HYPRE_Solver amg = amg_as_preconditioner();
+    /* What Terrace has over ranks, so that TERRACE_HYPRE_STRICT refuses nothing of it. */
+    HYPRE_BoomerAMGSetCoarsenType(amg, 8);
+    HYPRE_BoomerAMGSetRelaxType(amg, 18);
+    if (additive)
+        HYPRE_BoomerAMGSetMultAdditive(amg, 0);
+    getrlimit(RLIMIT_AS, &before);
+    if (narrow && rank == ranks - 1) {
+        struct rlimit limit = before;
+        unsigned long pages = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        failed |= !file || fscanf(file, "%lu", &pages) != 1;
+        if (file)
+            fclose(file);
+        limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 65536;
+        setrlimit(RLIMIT_AS, &limit);
+    }
+    HYPRE_Int of_setup = HYPRE_BoomerAMGSetup(amg, s.matrix, s.right, s.solution);
+    setrlimit(RLIMIT_AS, &before);
+    HYPRE_ClearAllErrors();
+    HYPRE_Int of_solve = HYPRE_BoomerAMGSolve(amg, s.matrix, s.right, s.solution);
+    HYPRE_ClearAllErrors();
+    failed |= of_setup == 0 || of_solve == 0;
+    printf("refused on rank %d of %d: set-up %d, solve %d\n", rank, ranks, (int)of_setup, (int)of_solve);
+    HYPRE_BoomerAMGDestroy(amg);
+}
+
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "all";
@@ -461,6 +499,8 @@ int main(int count, char **arguments)
         case_transpose(n ? n : 12);
     if (!strcmp(name, "seldom"))
         case_seldom(n ? n : 16);
+    if (!strcmp(name, "refused") || !strcmp(name, "refused_additive") || !strcmp(name, "narrow"))
+        case_refused(n ? n : 40, !strcmp(name, "refused_additive"), !strcmp(name, "narrow"));
     HYPRE_Finalize();
     MPI_Finalize();
     return failed;

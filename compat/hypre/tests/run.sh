@@ -19,9 +19,9 @@ else
 fi
 mpicc=${MPICC:-mpicc}
 # shellcheck disable=SC2086 # a list of flags
-"$mpicc" -std=c99 -O1 -Wall -Wextra $hypre "$here/program.c" -o "$program" -lHYPRE -lm
+"$mpicc" -std=gnu99 -O1 -Wall -Wextra $hypre "$here/program.c" -o "$program" -lHYPRE -lm
 # shellcheck disable=SC2086
-"$mpicc" -std=c99 -O1 $hypre "$here/program.c" -o "$program-linked" -L"$folder" -Wl,-rpath,"$(dirname "$shim")" -Wl,--no-as-needed -lterrace_hypre -lHYPRE -lm
+"$mpicc" -std=gnu99 -O1 $hypre "$here/program.c" -o "$program-linked" -L"$folder" -Wl,-rpath,"$(dirname "$shim")" -Wl,--no-as-needed -lterrace_hypre -lHYPRE -lm
 
 # Open MPI refuses root, and more ranks than cores, unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -38,6 +38,12 @@ with() {
     TERRACE_HYPRE_LOG="$folder/log.txt" LD_PRELOAD="$shim" "$program" "$@" >"$folder/out.txt" 2>&1
 }
 logged() { grep -q "$1" "$folder/log.txt" || fail "the log has no line like: $1"; }
+# refused CASE VARIABLE=VALUE: what is wrong on the second of two ranks, which the variable is for, is an error on both, and neither waits for it
+refused() {
+    timeout 120 mpirun -n 1 env LD_PRELOAD="$shim" "$program" "$1" : -n 1 env "$2" LD_PRELOAD="$shim" "$program" "$1" >"$folder/out.txt" 2>&1 ||
+        fail "$1 with $2 on one of two ranks"
+    for rank in 0 1; do grep -q "refused on rank $rank of 2" "$folder/out.txt" || fail "rank $rank says nothing of $1 with $2"; done
+}
 told() { grep -q "$1" "$folder/log.txt" "$folder/out.txt" || fail "there is no line like: $1"; }
 
 "$program" >"$folder/without.txt" 2>&1 || fail "the program fails without the library"
@@ -131,6 +137,11 @@ if command -v mpirun >/dev/null 2>&1; then
         if grep -q "rank 1: Terrace replaces" "$folder/log.txt"; then fail "a line that is told once comes from every rank"; fi
         paste -d ' ' "$folder/without.txt" "$folder/out.txt" | awk '$1 != $10 || $12 > $3 * 2 + 4 { print; bad = 1 } END { exit bad || NR != 12 }' || fail "iterations without and with on $ranks ranks"
     done
+    # An option, a device, what hypre would serve, and memory for the set-up, which the last case takes from the second rank.
+    refused refused TERRACE_HYPRE_CONFIG=amg.cicle.type=w
+    refused refused TERRACE_HYPRE_CONFIG=device=abacus
+    refused refused_additive TERRACE_HYPRE_STRICT=1
+    TERRACE_HYPRE_STRICT=1 refused narrow TERRACE_HYPRE_LOG=1
     TERRACE_HYPRE_CONFIG='amg.smoother.type=l1_gauss_seidel' mpirun -n 2 env LD_PRELOAD="$shim" "$program" pcg >"$folder/out.txt" 2>&1 || fail "hypre does not serve what ranks do not have"
     grep -q 'served by hypre: .*"l1_gauss_seidel" is not available over ranks; use "l1_jacobi"' "$folder/out.txt" || fail "nothing is told about a smoother that ranks do not have"
 fi

@@ -1,4 +1,5 @@
-/* A program that knows nothing of Terrace: the preconditioner comes from the command line, -dll_append libterrace_petsc.so -pc_type terrace. */
+/* A program that knows nothing of Terrace: the preconditioner comes from the command line, -dll_append libterrace_petsc.so -pc_type terrace, or
+   -pc_type hypre with libterrace_hypre.so preloaded. */
 
 #include <petscksp.h>
 
@@ -6,6 +7,7 @@ int main(int argc, char **argv)
 {
   const PetscInt n = 1000;
   PetscInt       i, iterations;
+  PetscReal      norm;
   Mat            matrix;
   Vec            b, x;
   KSP            ksp;
@@ -32,7 +34,8 @@ int main(int argc, char **argv)
   PetscCall(KSPGetIterationNumber(ksp, &iterations));
   PetscCall(KSPGetPC(ksp, &pc));
   PetscCall(PCGetType(pc, &type));
-  PetscCall(PetscPrintf(PETSC_COMM_WORLD, "%s: %" PetscInt_FMT " iterations\n", type, iterations));
+  PetscCall(VecNorm(x, NORM_2, &norm));
+  PetscCall(PetscPrintf(PETSC_COMM_WORLD, "%s: %" PetscInt_FMT " iterations, norm %.6e\n", type, iterations, (double)norm));
   PetscCall(KSPDestroy(&ksp));
   PetscCall(VecDestroy(&b));
   PetscCall(VecDestroy(&x));

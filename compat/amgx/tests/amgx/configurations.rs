@@ -355,6 +355,51 @@ fn blocks_of_a_file_are_solved() {
     }
 }
 
+/// Unknowns of a 7-point Laplacian on 4^3 points, as many in each as a block has rows, of which neighbours are coupled.
+fn coupled(block: usize) -> Csr<f64> {
+    let grid = gallery::poisson7(4, 4, 4).expect("a Laplacian");
+    let view = grid.view();
+    let mut triplets = Vec::new();
+    for point in 0..grid.rows {
+        for (other, value) in view.row(point) {
+            triplets.extend((0..block).map(|i| (point * block + i, other * block + i, value[0])));
+        }
+        for i in 1..block {
+            let (row, before) = (point * block + i, point * block + i - 1);
+            triplets.extend([(row, before, -0.5), (before, row, -0.5), (row, row, 0.5), (before, before, 0.5)]);
+        }
+    }
+    Csr::from_triplets(grid.rows * block, grid.rows * block, &triplets).expect("a matrix")
+}
+
+/// Blocks of 4 to 8 rows take turns with the families: two sizes for each on the host, and one of them on the simulated GPU.
+#[test]
+fn blocks_of_4_to_8_rows_take_the_iterations_of_terrace_itself() {
+    for block in 4..=8 {
+        let a = coupled(block);
+        let file = file(&format!("coupled-{block}.mtx"), &market(&a, &format!("%%AMGX {block} {block} sorted\n")));
+        let a = a.view().to_blocks(block).expect("blocks");
+        for (k, (config, options)) in FAMILIES.iter().enumerate() {
+            let modes = match (k + block) % 5 {
+                0 => &["8192", "8193"][..],
+                2 => &["8192"],
+                _ => continue,
+            };
+            let native = natively(&a, &with_stop(options));
+            let config = config.replace("STOP", STOP);
+            for mode in modes {
+                // Twice the matrix has the same iterations.
+                let (ended, printed) = through_amgx(mode, &config, &file, true);
+                assert_eq!(ended.len(), 2, "{mode} {block} {config}: {printed}");
+                for end in ended {
+                    assert_eq!((end.0, end.1), (native, 0), "{mode} {block} {config}: {printed}");
+                    assert!(end.2 <= 1e-6, "{mode} {block} {config}: {printed}");
+                }
+            }
+        }
+    }
+}
+
 /// Without monitoring, as many iterations as were asked for; the status says nothing then.
 #[test]
 fn without_monitoring_the_iterations_are_counted() {

@@ -40,7 +40,7 @@ fn program(source: &str) -> PathBuf {
         compiler.args(["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
         compiler.arg("-I").arg(folder().join("include")).arg(&source).arg("-o").arg(&executable).arg(library());
         // What looks for MPI finds the functions of the program.
-        compiler.args(["-lm", "-rdynamic"]);
+        compiler.args(["-lm", "-ldl", "-rdynamic"]);
         compiler.arg(format!("-Wl,-rpath,{}", library().parent().expect("a folder").display()));
         succeed(compiler);
         built.push(name);

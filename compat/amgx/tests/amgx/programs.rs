@@ -1,7 +1,11 @@
 //! Programs that check themselves, and the twins of those that AmgX ships or that are written for it.
 
+use crate::common::skip::skipped;
+use crate::common::stand_in::stand_in;
 use crate::configurations::poisson;
+use crate::surface::{declared, defined};
 use crate::{folder, library, program, root, run, scratch, succeed};
+use std::path::Path;
 use std::process::Command;
 
 /// The modes that the library has.
@@ -22,6 +26,34 @@ fn a_device_mode_without_a_gpu_says_so() {
     command.env_remove("LD_LIBRARY_PATH").args(["8193", "", "unused"]).env("TERRACE_AMGX_DEVICE", "cuda:999");
     let printed = String::from_utf8_lossy(&succeed(command).stdout).into_owned();
     assert!(printed.contains("REFUSED 5") && printed.contains("TERRACE_AMGX_DEVICE: device \"cuda:999\""), "{printed}");
+}
+
+/// What is uploaded from arrays in device memory, replaced and downloaded to them has the bits of the same on the host: with a stand-in for AMD's
+/// driver, whose memory the host cannot read, and on a GPU of NVIDIA where that is asked for.
+#[test]
+fn arrays_of_programs_may_be_in_device_memory() {
+    let program = program("tests/c/device_pointers.c");
+    let solve = |device: &str, vendor: &str, drivers: &Path| {
+        for mode in ["8193", "8449", "8465"] {
+            let mut command = Command::new(&program);
+            command.args([mode, vendor]).env("TERRACE_AMGX_DEVICE", device).env("LD_LIBRARY_PATH", drivers);
+            let printed = String::from_utf8_lossy(&succeed(command).stdout).into_owned();
+            if vendor == "hip" && printed.contains("not built: there was no") {
+                return skipped("compat/amgx/tests/c/device_pointers.c over HIP", printed.trim());
+            }
+            assert!(printed.contains("blocks of 1: ") && printed.contains("blocks of 4: "), "{mode}: {printed}");
+        }
+    };
+    if terrace_kernels::SIM {
+        solve("hip:0", "hip", stand_in());
+    } else {
+        skipped("compat/amgx/tests/c/device_pointers.c over HIP", "the simulated GPU was not built");
+    }
+    if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
+        solve("cuda:0", "cuda", Path::new(""));
+    } else {
+        skipped("compat/amgx/tests/c/device_pointers.c on cuda:0", "TERRACE_TEST_CUDA is not set");
+    }
 }
 
 const CONFIG: &str = "config_version=2, solver(main)=PCG, main:preconditioner(amg)=AMG, main:monitor_residual=1, \
@@ -95,6 +127,10 @@ fn an_installed_tree_is_enough() {
     make.arg(format!("PREFIX={}", prefix.display()));
     succeed(make);
     let libraries = prefix.join("lib/terrace-amgx");
+    // objcopy does not hide unique symbols, which only the simulated GPU of tests has.
+    let mut seen = defined(&libraries.join("libamgx.a"), "--extern-only");
+    seen.retain(|name| !name.contains("terrace_sim"));
+    assert_eq!(seen, declared());
     for link in [vec!["-lamgxsh"], vec!["-l:libamgx.a", "-lstdc++", "-lgcc_s", "-lpthread", "-ldl"]] {
         let program = prefix.join("bindings");
         let mut compiler = Command::new("cc");

@@ -3,10 +3,11 @@
 use crate::{folder, library, succeed};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Names in the headers that are followed by an argument list and are no macros.
-fn declared() -> BTreeSet<String> {
+pub fn declared() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for header in ["amgx_c.h", "amgx_eig_c.h"] {
         let text = fs::read_to_string(folder().join("include").join(header)).expect("the header is there");
@@ -18,13 +19,18 @@ fn declared() -> BTreeSet<String> {
     names
 }
 
+/// The symbols that a library defines for others, of the kind that an option of nm names.
+pub fn defined(library: &Path, kind: &str) -> BTreeSet<String> {
+    let mut nm = Command::new("nm");
+    nm.args([kind, "--defined-only", "--format=posix"]).arg(library);
+    let listing = String::from_utf8_lossy(&succeed(nm).stdout).into_owned();
+    let symbols = listing.lines().filter(|line| line.split(' ').count() > 2).filter_map(|line| line.split(' ').next());
+    symbols.map(str::to_string).collect()
+}
+
 #[test]
 fn the_symbols_are_those_of_the_header() {
-    let mut nm = Command::new("nm");
-    nm.args(["--dynamic", "--defined-only", "--format=posix"]).arg(library());
-    let listing = String::from_utf8_lossy(&succeed(nm).stdout).into_owned();
-    let exported: BTreeSet<String> =
-        listing.lines().filter_map(|line| line.split(' ').next()).map(str::to_string).collect();
+    let exported = defined(&library(), "--dynamic");
     assert_eq!(exported, declared());
     assert_eq!(exported.len(), 77);
 }

@@ -4,10 +4,16 @@
 
 static AMGX_Mode mode;
 
+/* Of all components, each of which has its own norm unless use_scalar_norm is set. */
 static double norm(AMGX_solver_handle slv, AMGX_matrix_handle mtx, AMGX_vector_handle b, AMGX_vector_handle x) {
-    double norms[8] = {0};
+    double norms[8] = {0}, sum = 0;
+    int i;
     OK(AMGX_solver_calculate_residual_norm(slv, mtx, b, x, norms));
-    return AMGX_GET_MODE_VAL(AMGX_VecPrecision, mode) == AMGX_vecFloat ? ((float *)norms)[0] : norms[0];
+    for (i = 0; i < 8; ++i) {
+        double own = AMGX_GET_MODE_VAL(AMGX_VecPrecision, mode) == AMGX_vecFloat ? ((float *)norms)[i] : norms[i];
+        sum += own * own;
+    }
+    return sqrt(sum);
 }
 
 static void solve(AMGX_solver_handle slv, AMGX_matrix_handle mtx, AMGX_vector_handle b, AMGX_vector_handle x) {
