@@ -113,6 +113,42 @@ pub fn for_each_row_mut<T: Send>(data: &mut [T], width: usize, grain: usize, wor
     for_each_mut(data, grain * width, |start, piece| work(start / width, piece));
 }
 
+/// The rows of several arrays that a task has.
+pub struct ArrayRows<'a, T> {
+    pieces: &'a Pieces<'a, T>,
+    rows: Range<usize>,
+    /// Elements of a row, and rows of an array.
+    width: usize,
+    of_array: usize,
+}
+
+impl<T> ArrayRows<'_, T> {
+    /// Row `row` of an array.
+    pub fn get(&mut self, array: usize, row: usize) -> &mut [T] {
+        assert!(self.rows.contains(&row));
+        let begin = (array * self.of_array + row) * self.width;
+        // SAFETY: no other task has this row of any array, and this one lends one row at a time.
+        unsafe { self.pieces.piece(begin..begin + self.width) }
+    }
+}
+
+/// Runs `work` on rows of `width` elements that each of `arrays` arrays of the same length has, one array after the other in
+/// `data`: a piece has the same rows of all.
+pub fn for_each_row_of_arrays_mut<T: Send>(
+    data: &mut [T],
+    arrays: usize,
+    width: usize,
+    grain: usize,
+    work: impl Fn(Range<usize>, &mut ArrayRows<'_, T>) + Sync,
+) {
+    let pieces = Pieces::new(data);
+    let of_array = pieces.length / (arrays * width).max(1);
+    assert_eq!(of_array * arrays * width, pieces.length, "arrays have the same length");
+    for_each_range(of_array, grain, |rows| {
+        work(rows.clone(), &mut ArrayRows { pieces: &pieces, rows, width, of_array });
+    });
+}
+
 /// Runs `work` on pieces of so many segments, which ascending `offsets` cut, with the range of their entries.
 fn for_each_segment_range(offsets: &[i64], grain: usize, work: &(dyn Fn(Range<usize>, Range<usize>) + Sync)) {
     let count = offsets.len() - 1;

@@ -7,6 +7,7 @@
 //! (`unit_of`), so that rounding does not depend on their units.
 
 use super::diagonal;
+use super::registers::widely;
 use crate::backend::common::sample;
 use crate::error::{Result, try_capacity, try_collect, try_vec};
 use crate::par::{self, Failure};
@@ -259,10 +260,10 @@ impl Lost {
     /// Adds those of a piece that was converted.
     fn add<T: Scalar, S: Number>(&self, from: &[T], to: &[S]) {
         let (mut too_large, mut too_small) = (0, 0);
-        for (from, to) in from.iter().zip(to) {
-            too_large += u64::from(!to.widen().is_finite());
-            too_small += u64::from(is_too_small(*to) && *from != T::ZERO);
-        }
+        widely(
+            #[inline(always)]
+            || (too_large, too_small) = count_lost(from, to),
+        );
         self.too_large.fetch_add(too_large, Ordering::Relaxed);
         self.too_small.fetch_add(too_small, Ordering::Relaxed);
     }
@@ -270,6 +271,36 @@ impl Lost {
     fn counts(&self) -> (u64, u64) {
         (self.too_large.load(Ordering::Relaxed), self.too_small.load(Ordering::Relaxed))
     }
+}
+
+/// How many numbers are too large in another format, and too small.
+#[inline(always)]
+fn count_lost<T: Scalar, S: Number>(from: &[T], to: &[S]) -> (u64, u64) {
+    let (mut too_large, mut too_small) = (0, 0);
+    for (from, to) in from.iter().zip(to) {
+        too_large += u64::from(!to.widen().is_finite());
+        too_small += u64::from(is_too_small(*to) && *from != T::ZERO);
+    }
+    (too_large, too_small)
+}
+
+/// Numbers in a narrower format, and how many of them are too large and too small for it, in one pass.
+pub(super) fn narrowed<T: Scalar, S: Number>(from: &[T]) -> Result<(Vec<S>, (u64, u64))> {
+    let (mut values, lost) = (try_vec(from.len(), S::ZERO)?, Lost::default());
+    par::for_each_mut(&mut values, par::GRAIN, |start, values| {
+        let from = &from[start..][..values.len()];
+        widely(
+            #[inline(always)]
+            || convert(from, values),
+        );
+        lost.add(from, values);
+    });
+    Ok((values, lost.counts()))
+}
+
+#[inline(always)]
+fn convert<T: Scalar, S: Number>(from: &[T], to: &mut [S]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = from.cast());
 }
 
 /// What is lost in a conversion.
@@ -283,7 +314,7 @@ fn lost_in<T: Scalar, S: Number>(from: &[T], to: &[S]) -> Result<(u64, u64)> {
 }
 
 /// An error if so many of all entries are too large and too small for format `S`.
-fn check_counts<S: Number>(
+pub(super) fn check_counts<S: Number>(
     (what, may_vanish): (&str, bool),
     entries: usize,
     lost: (u64, u64),

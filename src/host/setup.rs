@@ -475,11 +475,7 @@ impl Host {
         Ok(match &scaled {
             HostMatrix::Rows(a) => scaling::store(a, which, rounding)?.into(),
             HostMatrix::Stencil(a) => HostMatrix::Stencil(stencil::setup::stored(a, which, rounding)?),
-            HostMatrix::Transfer(p) => {
-                let stored: SharedTransfer<S> = p.cast()?;
-                scaling::check_stored(p.values.as_slice(), stored.values.as_slice(), which, &|| Ok(0))?;
-                HostMatrix::Transfer(stored)
-            }
+            HostMatrix::Transfer(p) => HostMatrix::Transfer(stencil::setup::stored_transfer(p, which)?),
         })
     }
 

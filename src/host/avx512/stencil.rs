@@ -8,6 +8,10 @@ use std::arch::x86_64::*;
 /// Registers that are summed at a time.
 const REGISTERS: usize = 4;
 
+/// Bytes from a value to the one that is fetched into the cache with it. A product reads as many arrays as the stencil has offsets, more than
+/// processors follow by themselves.
+const AHEAD: usize = 256;
+
 /// Adds the products of all terms to `sums`, or subtracts them; `x` and `sums` have the same type. Only where
 /// [`is_present`](super::is_present).
 pub fn multiply_add<const SUBTRACT: bool>(
@@ -98,7 +102,9 @@ macro_rules! kernel {
                     for term in terms {
                         let (a, x) = (values.as_ptr().add(term.a + k), x.as_ptr().add(term.x + k));
                         for (r, sum) in all.iter_mut().enumerate() {
-                            let (a, x) = (S::$value($all, a.add(r * $lanes)), $load($all, x.add(r * $lanes)));
+                            let (a, x) = (a.add(r * $lanes), x.add(r * $lanes));
+                            _mm_prefetch::<_MM_HINT_T0>(a.cast::<i8>().wrapping_add(AHEAD));
+                            let (a, x) = (S::$value($all, a), $load($all, x));
                             *sum = if SUBTRACT { $sub(*sum, $mul(a, x)) } else { $add(*sum, $mul(a, x)) };
                         }
                     }

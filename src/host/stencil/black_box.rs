@@ -4,8 +4,8 @@
 //! up. Let b_q be these sums for steps q along O, from the symmetric part of the matrix. The weight of a corner s of O is -Σ b_q w_q / b_0 over the
 //! steps q towards the corner, with the weight w_q that the cell at q has for it; so edges come first, then faces, then the middle.
 
-use super::lanes::{LANES, Lanes, cells_at, every_other, starts};
 use super::product::line_grain;
+use super::split::{split, split_length};
 use crate::backend::common::GridWeights;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::backend::setup::Coarse;
@@ -25,10 +25,14 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Grid
     match kind {
         GridWeights::BlackBox => {
             fill(&pattern, &mut weights, &|step| step == [0; 3], &|_, _, _| T::ONE);
-            for odd in grids.classes() {
-                let class = Class::new(a, &pattern, odd);
-                let corners = class.corner_weights(&weights)?;
-                class.put(&corners, &mut weights);
+            for classes in classes_of_lines(&grids) {
+                let classes: Vec<_> = classes.into_iter().map(|odd| Class::new(a, &pattern, odd)).collect();
+                let corners = corner_weights(&classes, &weights)?;
+                let mut begin = 0;
+                for class in &classes {
+                    class.put(&corners, (begin, width_of(&classes)), &mut weights);
+                    begin += class.width();
+                }
             }
         }
         GridWeights::Constant => fill(&pattern, &mut weights, &|_| true, &|_, _, _| T::ONE),
@@ -39,6 +43,13 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Grid
         }),
     }
     Ok(SharedTransfer { pattern, transposed: false, values: Arc::new(weights) })
+}
+
+/// The classes of fine cells, those of the same lines together. They need the weights of the ones before.
+fn classes_of_lines(grids: &Coarsened) -> Vec<Vec<[bool; 3]>> {
+    let lines = [[false, false], [true, false], [false, true], [true, true]];
+    let on = |lines: [bool; 2]| grids.classes().into_iter().filter(|odd| odd[1..] == lines).collect();
+    lines.map(on).into_iter().filter(|classes: &Vec<_>| !classes.is_empty()).collect()
 }
 
 /// Fills the weights of the steps that are `wanted` where there is a fine cell.
@@ -93,6 +104,9 @@ struct Term {
     q: usize,
 }
 
+/// Another class of the same lines, and the weights of its corners on one of them.
+type Beside<'b, 'a, T> = Option<(&'b Class<'a, T>, &'b [T])>;
+
 impl<'a, T: Scalar> Class<'a, T> {
     fn new(a: &'a SharedStencil<T>, pattern: &'a TransferPattern, odd: [bool; 3]) -> Class<'a, T> {
         let (stencil, grids) = (&*a.pattern, &pattern.grids);
@@ -110,119 +124,154 @@ impl<'a, T: Scalar> Class<'a, T> {
         Class { a, pattern, odd, cells: std::array::from_fn(count), terms: all.map(term).collect() }
     }
 
-    /// The weights of all corners, line by line: one array for each unknown and corner.
-    fn corner_weights(&self, weights: &[T]) -> Result<Vec<T>> {
-        let ([kx, ky, kz], b) = (self.cells, self.pattern.block);
-        let width = b * corners_of(self.odd).count() * kx;
-        let mut corners = try_vec(width * ky * kz, T::ZERO)?;
-        par::for_each_row_mut(&mut corners, width.max(1), line_grain(8 * kx), |first, lines| {
-            for (k, line) in lines.chunks_exact_mut(width).enumerate() {
-                let at = [(first + k) % ky, (first + k) / ky];
-                match self.pattern.grids.axes[0] {
-                    true => widely(|| self.line::<true>(at, weights, line)),
-                    false => widely(|| self.line::<false>(at, weights, line)),
-                }
-            }
-        });
-        Ok(corners)
+    /// Weights of all corners of a line of cells: one array for each unknown and corner.
+    fn width(&self) -> usize {
+        self.pattern.block * corners_of(self.odd).count() * self.cells[0]
     }
 
     /// The corners of a line of cells. The grid is coarser along x (X) or not.
     #[inline(always)]
-    fn line<const X: bool>(&self, at: [usize; 2], weights: &[T], out: &mut [T]) {
+    fn line<const X: bool>(
+        &self,
+        at: [usize; 2],
+        (weights, beside): (&[T], Beside<'_, 'a, T>),
+        equations: &mut Equations<T>,
+        out: &mut [T],
+    ) {
         let (kx, count) = (self.cells[0], corners_of(self.odd).count());
-        for c in 0..self.pattern.block {
-            for x in starts(kx) {
-                let equation = self.collapsed::<X>(x, at, c);
-                let middle = equation.middle(GridWeights::rounding::<T>());
-                for (rank, bits) in corners_of(self.odd).enumerate() {
-                    if let Some(corner) = self.corner((&equation, &middle), bits, (x, at), c, weights) {
-                        out[(c * count + rank) * kx + x..][..LANES.min(kx)].copy_from_slice(&corner[..LANES.min(kx)]);
-                    }
-                }
+        equations.set_cells(kx);
+        for (c, out) in out.chunks_exact_mut(count * kx).enumerate() {
+            self.collapse::<X>(at, c, equations);
+            equations.set_middle(self.steps(), GridWeights::rounding::<T>());
+            for (bits, out) in corners_of(self.odd).zip(out.chunks_exact_mut(kx)) {
+                self.corner(equations, bits, at, c, (weights, beside), out);
             }
         }
     }
 
-    /// The equations of the cells from x on, from the symmetric part of the matrix.
+    /// One array of [`Class::width`].
     #[inline(always)]
-    fn collapsed<const X: bool>(&self, x: usize, at: [usize; 2], c: usize) -> Equation {
+    fn corner_of_line<'b>(&self, corners: &'b [T], c: usize, bits: usize) -> &'b [T] {
+        let rank = corners_of(self.odd).position(|other| other == bits).expect("it is one of the corners");
+        &corners[(c * corners_of(self.odd).count() + rank) * self.cells[0]..][..self.cells[0]]
+    }
+
+    /// The numbers of the steps along the axes of the class, ascending.
+    fn steps(&self) -> impl Iterator<Item = usize> + use<T> {
+        let odd = self.odd;
+        (0..27).filter(move |q| (0..3).all(|axis| odd[axis] || q / [1, 3, 9][axis] % 3 == 1))
+    }
+
+    /// The equations of a line of cells, from the symmetric part of the matrix.
+    #[inline(always)]
+    fn collapse<const X: bool>(&self, at: [usize; 2], c: usize, equations: &mut Equations<T>) {
         let (grid, stencil, values) = (&self.pattern.grids.fine, &*self.a.pattern, self.a.values.as_slice());
-        let [nx, ny, _] = grid.dims;
+        let ([nx, ny, _], kx) = (grid.dims, self.cells[0]);
         let [y, z] = std::array::from_fn(|k| match self.pattern.grids.axes[k + 1] {
             true => 2 * at[k] + usize::from(self.odd[k + 1]),
             false => at[k],
         });
-        let entries = |k: usize, y: usize, z: usize, step: i8| {
-            let line = &values[stencil.array(k, c, c) + nx * (y + ny * z)..][..nx];
-            match X {
-                true => every_other(line, 2 * x + usize::from(self.odd[0]), step, grid.periodic[0]),
-                false => cells_at(line, x, step, grid.periodic[0]),
-            }
-        };
-        let mut equation =
-            Equation { b: [[0.0; LANES]; 27], diagonal: [0.0; LANES], sum: [0.0; LANES], size: [0.0; LANES] };
+        equations.clear(self.steps());
+        let Equations { b, diagonal, sum, size, lines: [of_here, of_there], zeros, .. } = equations;
         for term in &self.terms {
             let [dx, dy, dz] = term.offset;
             let (Some(to_y), Some(to_z)) = (grid.step(1, y, dy), grid.step(2, z, dz)) else { continue };
+            let line = |k: usize, y: usize, z: usize| &values[stencil.array(k, c, c) + nx * (y + ny * z)..][..nx];
+            let here = self.cells_of::<X>(line(term.k, y, z), 0, of_here);
+            let there = match term.opposite {
+                Some(k) => self.cells_of::<X>(line(k, to_y, to_z), dx, of_there),
+                None => &zeros[..kx],
+            };
             // Both are zero where the offset leads out of the grid.
-            let here = entries(term.k, y, z, 0);
-            let there = term.opposite.map_or([T::ZERO; LANES], |k| entries(k, to_y, to_z, dx));
-            let entry: Lanes<f64> = std::array::from_fn(|k| 0.5 * (here[k].to_f64() + there[k].to_f64()));
-            for (k, entry) in entry.into_iter().enumerate() {
-                equation.sum[k] += entry;
-                equation.size[k] += entry.abs();
-                equation.b[term.q][k] += entry;
+            let sums = b[term.q * kx..][..kx].iter_mut().zip(&mut sum[..]).zip(&mut size[..]);
+            for (((b, sum), size), (here, there)) in sums.zip(here.iter().zip(there)) {
+                let entry = 0.5 * (here.to_f64() + there.to_f64());
+                *sum += entry;
+                *size += entry.abs();
+                *b += entry;
             }
             if term.offset == [0; 3] {
-                equation.diagonal = entry;
+                diagonal.iter_mut().zip(here).for_each(|(to, own)| *to = own.to_f64());
             }
         }
-        equation
     }
 
-    /// The weights of a corner of the cells from x on; none where there is no such line.
+    /// What a line has for the cells of the class, or one step from them along x.
+    #[inline(always)]
+    fn cells_of<'b, const X: bool>(&self, line: &[T], step: i8, array: &'b mut [T]) -> &'b [T] {
+        let (kx, periodic) = (self.cells[0], self.pattern.grids.fine.periodic[0]);
+        if !X {
+            let end = |at: usize| if periodic { line[at] } else { T::ZERO };
+            (array[0], array[kx + 1]) = (end(kx - 1), end(0));
+            array[1..=kx].copy_from_slice(line);
+            return &array[(1 + step) as usize..][..kx];
+        }
+        let cells = split(line, periodic, array);
+        match step + i8::from(self.odd[0]) {
+            -1 => &cells.odd[..kx],
+            0 => &cells.even[..kx],
+            1 => &cells.odd[1..=kx],
+            _ => &cells.even[1..=kx],
+        }
+    }
+
+    /// The weights of a corner of a line of cells; they stay as they are where there is no such line of coarse cells.
     #[inline(always)]
     fn corner(
         &self,
-        (equation, (b_0, usable)): (&Equation, &(Lanes<f64>, [bool; LANES])),
+        equations: &mut Equations<T>,
         bits: usize,
-        (x, at): (usize, [usize; 2]),
+        at: [usize; 2],
         c: usize,
-        weights: &[T],
-    ) -> Option<Lanes<T>> {
-        let (coarse, pattern, odd) = (&self.pattern.grids.coarse, self.pattern, self.odd);
+        (weights, beside): (&[T], Beside<'_, 'a, T>),
+        out: &mut [T],
+    ) {
+        let (coarse, pattern, odd, kx) = (&self.pattern.grids.coarse, self.pattern, self.odd, self.cells[0]);
         let is_right = |axis: usize| bits >> axis & 1 == 1;
         let right = |axis: usize| coarse.step(axis, at[axis - 1], 1);
         let cell = |axis: usize| if is_right(axis) { right(axis) } else { Some(at[axis - 1]) };
-        let (y, z, mx) = (cell(1)?, cell(2)?, coarse.dims[0]);
+        let (Some(y), Some(z), mx) = (cell(1), cell(2), coarse.dims[0]) else { return };
+        equations.total.fill(0.0);
         // All steps towards the corner: its side along some of the axes.
-        let mut total = [0.0; LANES];
         for part in corners_of(odd).skip(1) {
             let along = |axis: usize| part >> axis & 1 == 1;
             let side = |axis: usize| if is_right(axis) { 1_i8 } else { -1 };
             let q: Offset = std::array::from_fn(|axis| if along(axis) { side(axis) } else { 0 });
             let left: Offset = std::array::from_fn(|axis| if odd[axis] && !along(axis) { -side(axis) } else { 0 });
-            let line = &weights[pattern.array(pattern.number(left), c) + mx * (y + coarse.dims[1] * z)..][..mx];
-            let weight = cells_at(line, x, i8::from(is_right(0)), coarse.periodic[0]);
-            for k in 0..LANES {
-                total[k] += equation.b[number(q)][k] * weight[k].to_f64();
+            let line = match beside {
+                // Cells between coarse ones along y and z alone are on this very line.
+                Some((class, corners)) if left.map(|d| d != 0) == class.odd => {
+                    class.corner_of_line(corners, c, bits & !1)
+                }
+                _ => &weights[pattern.array(pattern.number(left), c) + mx * (y + coarse.dims[1] * z)..][..mx],
+            };
+            let shifted = &line[usize::from(is_right(0)).min(mx)..];
+            let b = &equations.b[number(q) * kx..][..kx];
+            for ((total, b), weight) in equations.total.iter_mut().zip(b).zip(shifted) {
+                *total += b * weight.to_f64();
+            }
+            // The coarse cell behind the last one, where the first is beside it.
+            if shifted.len() < kx && coarse.periodic[0] {
+                equations.total[kx - 1] += b[kx - 1] * line[0].to_f64();
             }
         }
         // Where the equation is of no use, all corners that are there have the same weight.
         let sides = |axis: usize| if odd[axis] && right(axis).is_some() { 2.0 } else { 1.0 };
         let lines = sides(1) * sides(2);
-        Some(std::array::from_fn(|k| {
-            let has_right = odd[0] && coarse.step(0, (x + k).min(mx - 1), 1).is_some();
-            let same = 1.0 / if has_right { 2.0 * lines } else { lines };
-            T::from_f64(if usable[k] { -total[k] / b_0[k] } else { same })
-        }))
+        let same = |x: usize| 1.0 / if odd[0] && coarse.step(0, x, 1).is_some() { 2.0 * lines } else { lines };
+        let inside = if kx > 1 { same(0) } else { same(kx - 1) };
+        for ((to, total), b_0) in out.iter_mut().zip(&equations.total).zip(&equations.middle) {
+            *to = T::from_f64(if *b_0 == 0.0 { inside } else { -total / b_0 });
+        }
+        if equations.middle[kx - 1] == 0.0 {
+            out[kx - 1] = T::from_f64(same(kx - 1));
+        }
     }
 
     /// Puts the weights of all corners where the pattern has them.
-    fn put(&self, corners: &[T], weights: &mut [T]) {
+    fn put(&self, corners: &[T], (begin, width): (usize, usize), weights: &mut [T]) {
         let (grids, b, [kx, ky, _]) = (&self.pattern.grids, self.pattern.block, self.cells);
-        let ([mx, my, _], count) = (grids.coarse.dims, corners_of(self.odd).count());
+        let [mx, my, _] = grids.coarse.dims;
         par::for_each_row_mut(weights, mx, line_grain(mx), |first, lines| {
             for (k, to) in lines.chunks_exact_mut(mx).enumerate() {
                 let (array, line) = ((first + k) / grids.coarse.lines(), (first + k) % grids.coarse.lines());
@@ -234,9 +283,8 @@ impl<'a, T: Scalar> Class<'a, T> {
                     grids.fine(axis, at, step[axis]).map(|fine| if grids.axes[axis] { fine / 2 } else { fine })
                 };
                 let (Some(y), Some(z)) = (place(1, line % my), place(2, line / my)) else { continue };
-                let rank = corners_of(self.odd).position(|bits| bits == corner_number(step));
-                let rank = rank.expect("a step leads to one of the corners");
-                let from = &corners[(((y + ky * z) * b + array % b) * count + rank) * kx..][..kx];
+                let of_line = &corners[(y + ky * z) * width + begin..][..self.width()];
+                let from = self.corner_of_line(of_line, array % b, corner_number(step));
                 if step[0] >= 0 {
                     to[..kx].copy_from_slice(from);
                     continue;
@@ -250,6 +298,46 @@ impl<'a, T: Scalar> Class<'a, T> {
     }
 }
 
+/// Weights of a line of all classes.
+fn width_of<T: Scalar>(classes: &[Class<'_, T>]) -> usize {
+    classes.iter().map(Class::width).sum()
+}
+
+/// The weights of all corners of classes of the same lines, line by line, one class after the other. The lines of the matrix are read while they are in a
+/// cache.
+fn corner_weights<T: Scalar>(classes: &[Class<'_, T>], weights: &[T]) -> Result<Vec<T>> {
+    let (class, width) = (&classes[0], width_of(classes));
+    let ([_, ky, kz], mx) = (class.cells, class.pattern.grids.coarse.dims[0]);
+    let mut corners = try_vec(width * ky * kz, T::ZERO)?;
+    let failure = par::Failure::default();
+    par::for_each_row_mut(&mut corners, width.max(1), line_grain(8 * mx), |first, lines| {
+        failure.keep(Equations::new(mx).map(|mut equations| {
+            for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+                let at = [(first + k) % ky, (first + k) / ky];
+                let mut beside: Beside<'_, '_, T> = None;
+                let mut rest = line;
+                for class in classes {
+                    let (out, next) = std::mem::take(&mut rest).split_at_mut(class.width());
+                    match class.pattern.grids.axes[0] {
+                        true => widely(
+                            #[inline(always)]
+                            || class.line::<true>(at, (weights, beside), &mut equations, out),
+                        ),
+                        false => widely(
+                            #[inline(always)]
+                            || class.line::<false>(at, (weights, beside), &mut equations, out),
+                        ),
+                    }
+                    beside = Some((class, &*out));
+                    rest = next;
+                }
+            }
+        }));
+    });
+    failure.check()?;
+    Ok(corners)
+}
+
 /// The number of the corner that a step from a coarse cell comes from.
 fn corner_number(step: Offset) -> usize {
     (0..3).filter(|axis| step[*axis] < 0).map(|axis| 1 << axis).sum()
@@ -260,34 +348,72 @@ fn number([x, y, z]: Offset) -> usize {
     (x + 1 + 3 * (y + 1) + 9 * (z + 1)) as usize
 }
 
-/// The equations of some fine cells, entries along other axes than those of the class added up.
-struct Equation {
-    /// By step: 1 + x + 3 (1 + y) + 9 (1 + z).
-    b: [Lanes<f64>; 27],
-    diagonal: Lanes<f64>,
+/// The equations of a line of fine cells, entries along other axes than those of the class added up.
+struct Equations<T> {
+    cells: usize,
+    /// By step, 1 + x + 3 (1 + y) + 9 (1 + z), and cell.
+    b: Vec<f64>,
+    diagonal: Vec<f64>,
     /// Sum of all entries, and of their absolute values.
-    sum: Lanes<f64>,
-    size: Lanes<f64>,
+    sum: Vec<f64>,
+    size: Vec<f64>,
+    /// The entry in the middle, or zero where it cannot be divided by.
+    middle: Vec<f64>,
+    /// What the weights of a corner are divided from.
+    total: Vec<f64>,
+    /// Lines of an offset and of its opposite, their even and odd cells apart; and zeros.
+    lines: [Vec<T>; 2],
+    zeros: Vec<T>,
 }
 
-impl Equation {
-    /// The entry in the middle, from the sum of the row; and whether it can be divided by.
-    #[inline(always)]
-    fn middle(&self, rounding: f64) -> (Lanes<f64>, [bool; LANES]) {
-        let mut others = [0.0; LANES];
-        for (q, b) in self.b.iter().enumerate() {
-            if q != number([0; 3]) {
-                for k in 0..LANES {
-                    others[k] += b[k];
-                }
-            }
+impl<T: Scalar> Equations<T> {
+    /// For lines of so many coarse cells, and at most as many of the class.
+    fn new(cells: usize) -> Result<Equations<T>> {
+        let zeros = || try_vec(cells, 0.0);
+        let line = || try_vec(split_length(cells), T::ZERO);
+        Ok(Equations {
+            cells,
+            b: try_vec(27 * cells, 0.0)?,
+            diagonal: zeros()?,
+            sum: zeros()?,
+            size: zeros()?,
+            middle: zeros()?,
+            total: zeros()?,
+            lines: [line()?, line()?],
+            zeros: line()?,
+        })
+    }
+
+    /// Another number of cells of the class, of which there is memory for.
+    fn set_cells(&mut self, cells: usize) {
+        self.cells = cells;
+        for array in [&mut self.diagonal, &mut self.sum, &mut self.size, &mut self.middle, &mut self.total] {
+            array.resize(cells, 0.0);
         }
-        let b_0 = std::array::from_fn(|k| {
-            let sum = if self.sum[k].abs() <= rounding * self.size[k] { 0.0 } else { self.sum[k] };
-            sum - others[k]
-        });
-        let is_usable = |k: usize| b_0[k] * self.diagonal[k] > 0.0 && b_0[k].abs() > rounding * self.size[k];
-        (b_0, std::array::from_fn(is_usable))
+    }
+
+    fn clear(&mut self, steps: impl Iterator<Item = usize>) {
+        steps.for_each(|q| self.b[q * self.cells..][..self.cells].fill(0.0));
+        self.diagonal.fill(0.0);
+        self.sum.fill(0.0);
+        self.size.fill(0.0);
+    }
+
+    /// The entries in the middle, from the sums of rows.
+    #[inline(always)]
+    fn set_middle(&mut self, steps: impl Iterator<Item = usize>, rounding: f64) {
+        let others = &mut self.total;
+        others.fill(0.0);
+        for q in steps.filter(|q| *q != number([0; 3])) {
+            others.iter_mut().zip(&self.b[q * self.cells..]).for_each(|(others, b)| *others += b);
+        }
+        let sums = self.sum.iter().zip(&self.size).zip(&*others);
+        for ((middle, diagonal), ((sum, size), others)) in self.middle.iter_mut().zip(&self.diagonal).zip(sums) {
+            let sum = if sum.abs() <= rounding * size { 0.0 } else { *sum };
+            let b_0 = sum - others;
+            let is_usable = b_0 * diagonal > 0.0 && b_0.abs() > rounding * size;
+            *middle = if is_usable { b_0 } else { 0.0 };
+        }
     }
 }
 

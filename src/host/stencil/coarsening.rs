@@ -4,37 +4,59 @@ use crate::backend::common::strong_axes;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
+use crate::host::registers::widely;
 use crate::host::{Host, HostMatrix};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Coarsened, SharedStencil};
+use std::ops::Range;
 
 /// The mean coupling of each cell along each axis, in relation to the strongest axis of the cell. Entries to one side of a cell are added up, as
 /// in the matrix that is left when nothing varies along the other axes.
 pub fn couplings<T: Scalar>(a: &SharedStencil<T>) -> [f64; 3] {
-    let (stencil, b) = (&*a.pattern, a.pattern.block);
-    let cells = stencil.grid.cells();
+    let (cells, b) = (a.pattern.grid.cells(), a.pattern.block);
     let sums = par::sums::<3>(cells, par::ROW_GRAIN, |range| {
-        let mut sums = [0.0; 3];
-        for cell in range {
-            for c in 0..b {
-                let mut sides = [[0.0; 2]; 3];
-                for (k, offset) in stencil.offsets.iter().enumerate() {
-                    let value = a.array(k, c, c)[cell].to_f64();
-                    for (axis, step) in offset.iter().enumerate().filter(|(_, step)| **step != 0) {
-                        sides[axis][usize::from(*step > 0)] += value;
-                    }
+        widely(
+            #[inline(always)]
+            || sums_of(a, range.clone()),
+        )
+    });
+    sums.map(|sum| sum / (cells * b).max(1) as f64)
+}
+
+/// Cells of which sums are on the stack.
+const GROUP: usize = 128;
+
+/// The sums of the couplings of some cells.
+#[inline(always)]
+fn sums_of<T: Scalar>(a: &SharedStencil<T>, cells: Range<usize>) -> [f64; 3] {
+    let (stencil, values) = (&*a.pattern, a.values.as_slice());
+    let mut sums = [0.0; 3];
+    for c in 0..stencil.block {
+        for first in cells.clone().step_by(GROUP) {
+            let count = GROUP.min(cells.end - first);
+            // By axis and side.
+            let mut sides = [[[0.0; GROUP]; 2]; 3];
+            for (k, offset) in stencil.offsets.iter().enumerate() {
+                let values = &values[stencil.array(k, c, c) + first..][..count];
+                for (axis, step) in offset.iter().enumerate().filter(|(_, step)| **step != 0) {
+                    let side = &mut sides[axis][usize::from(*step > 0)];
+                    side.iter_mut().zip(values).for_each(|(sum, v)| *sum += v.to_f64());
                 }
-                let sizes = sides.map(|[left, right]| left.abs() + right.abs());
-                let largest = sizes.iter().copied().fold(0.0, f64::max);
+            }
+            for k in 0..count {
+                let mut sizes = [0.0; 3];
+                for (size, [left, right]) in sizes.iter_mut().zip(&sides) {
+                    *size = left[k].abs() + right[k].abs();
+                }
+                let largest = sizes[0].max(sizes[1]).max(sizes[2]);
                 if largest > 0.0 {
-                    (0..3).for_each(|axis| sums[axis] += sizes[axis] / largest);
+                    sums.iter_mut().zip(sizes).for_each(|(sum, size)| *sum += size / largest);
                 }
             }
         }
-        sums
-    });
-    sums.map(|sum| sum / (cells * b).max(1) as f64)
+    }
+    sums
 }
 
 /// The component.

@@ -6,13 +6,14 @@
 //!
 //! Sums of R A have the order of d along z, then of d along y, then of o along x; those of R A P the order of s along z, y and x. GPUs have the same.
 
-use super::lanes::{LANES, Lanes, by_steps, cells_at, multiply_add, starts};
 use super::product::line_grain;
+use super::split::{SplitLine, split, split_length};
 use crate::error::{Result, try_vec};
 use crate::host::registers::widely;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{MAX_OFFSETS, Offset, SharedStencil, SharedTransfer, Stencil, TransferPattern};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// R A P, with ones for zeros on the diagonal. R has the pattern of Pᵀ.
@@ -22,30 +23,65 @@ pub fn product<T: Scalar>(
     p: &SharedTransfer<T>,
 ) -> Result<SharedStencil<T>> {
     let pattern = p.pattern.coarse_stencil(&a.pattern)?;
-    let (cells, b) = (pattern.grid.cells(), pattern.block);
-    let ([mx, _, _], arrays) = (pattern.grid.dims, pattern.offsets.len() * b * b);
-    // Line by line first: tasks have lines.
-    let width = arrays * mx;
-    let mut lines = try_vec(width * pattern.grid.lines(), T::ZERO)?;
+    let (b, [mx, _, _]) = (pattern.block, pattern.grid.dims);
+    let arrays = pattern.offsets.len() * b * b;
     let (of_a, of_coarse) = (numbers(&a.pattern), numbers(&pattern));
-    par::for_each_row_mut(&mut lines, width, line_grain(8 * mx), |first, lines| {
-        for (k, sums) in lines.chunks_exact_mut(width).enumerate() {
-            Line::new((r, a, p), (&of_a, &of_coarse), &pattern, first + k).sum(sums);
-        }
-    });
-    let mut values = try_vec(pattern.entries(), T::ZERO)?;
+    let all = (Arrays::of(r, b), Arrays { values: a.values.as_slice(), block: b * b }, Arrays::of(p, b));
     let centre = pattern.find([0; 3]).expect("every coarse stencil has its centre");
-    par::for_each_row_mut(&mut values, mx, line_grain(mx), |first, piece| {
-        for (k, to) in piece.chunks_exact_mut(mx).enumerate() {
-            let (array, line) = ((first + k) * mx / cells, (first + k) % pattern.grid.lines());
-            to.copy_from_slice(&lines[line * width + array * mx..][..mx]);
-            let (offset, e) = (array / (b * b), array % (b * b));
-            if offset == centre && e / b == e % b {
-                to.iter_mut().filter(|v| **v == T::ZERO).for_each(|v| *v = T::ONE);
+    let mut values = try_vec(pattern.entries(), T::ZERO)?;
+    let failure = par::Failure::default();
+    par::for_each_row_of_arrays_mut(&mut values, arrays, mx, line_grain(8 * mx), |lines, rows| {
+        failure.keep(Buffers::new(arrays, mx).map(|mut buffers| {
+            for number in lines {
+                Line::new(all, (&a.pattern, &p.pattern), (&of_a, &of_coarse), &pattern, number).sum(&mut buffers);
+                for (array, from) in buffers.line.chunks_exact(mx).enumerate() {
+                    let (to, e) = (rows.get(array, number), array % (b * b));
+                    to.copy_from_slice(from);
+                    if array / (b * b) == centre && e / b == e % b {
+                        to.iter_mut().filter(|v| **v == T::ZERO).for_each(|v| *v = T::ONE);
+                    }
+                }
             }
-        }
+        }));
     });
+    failure.check()?;
     Ok(SharedStencil { pattern: Arc::new(pattern), values: Arc::new(values) })
+}
+
+/// Arrays over the cells of a grid, so many for each offset or step.
+#[derive(Clone, Copy)]
+struct Arrays<'a, T> {
+    values: &'a [T],
+    block: usize,
+}
+
+impl<'a, T: Scalar> Arrays<'a, T> {
+    fn of(transfer: &'a SharedTransfer<T>, block: usize) -> Arrays<'a, T> {
+        Arrays { values: transfer.values.as_slice(), block }
+    }
+
+    /// Line `line` of `nx` cells of an array; a grid has `cells`.
+    #[inline(always)]
+    fn line(&self, number: usize, e: usize, (cells, nx): (usize, usize), line: usize) -> &'a [T] {
+        &self.values[(number * self.block + e) * cells + line * nx..][..nx]
+    }
+}
+
+/// What a task uses for one line after the other.
+struct Buffers<T> {
+    /// The arrays of the line, one after the other.
+    line: Vec<T>,
+    /// R A for fine cells at -2 to 2 along x, one array after the other.
+    of_fine: Vec<T>,
+    /// Lines of A, the even and the odd cells of each by themselves.
+    entries: Vec<T>,
+}
+
+impl<T: Scalar> Buffers<T> {
+    fn new(arrays: usize, mx: usize) -> Result<Buffers<T>> {
+        let zeros = |count: usize| try_vec(count, T::ZERO);
+        Ok(Buffers { line: zeros(arrays * mx)?, of_fine: zeros(5 * mx)?, entries: zeros(3 * split_length(mx))? })
+    }
 }
 
 /// The numbers of offsets by their codes: searching for them would take longer than the sums of a line.
@@ -96,13 +132,29 @@ impl FineCells {
     }
 }
 
+/// Lines that are multiplied for fine cells at one place along y and z: those of A by offsets along x, and the weights of R by steps along x.
+#[derive(Clone, Copy)]
+struct TermOfR<'a, T> {
+    weights: [&'a [T]; 3],
+    entries: [Option<&'a [T]>; 3],
+}
+
+/// The weights of P in a line of coarse cells that these interpolate from, by steps along x, and the numbers of the coarse offsets that lead there.
+#[derive(Clone, Copy)]
+struct TermOfP<'a, T> {
+    weights: [&'a [T]; 3],
+    numbers: [Option<usize>; 3],
+}
+
 /// A line of coarse cells.
 struct Line<'a, T> {
-    r: &'a SharedTransfer<T>,
-    a: &'a SharedStencil<T>,
-    p: &'a SharedTransfer<T>,
+    r: Arrays<'a, T>,
+    a: Arrays<'a, T>,
+    p: Arrays<'a, T>,
+    transfer: &'a TransferPattern,
     of_a: &'a Numbers,
     of_coarse: &'a Numbers,
+    fine: &'a Stencil,
     coarse: &'a Stencil,
     number: usize,
     y: [FineCells; 5],
@@ -111,158 +163,296 @@ struct Line<'a, T> {
 
 impl<'a, T: Scalar> Line<'a, T> {
     fn new(
-        (r, a, p): (&'a SharedTransfer<T>, &'a SharedStencil<T>, &'a SharedTransfer<T>),
+        (r, a, p): (Arrays<'a, T>, Arrays<'a, T>, Arrays<'a, T>),
+        (fine, transfer): (&'a Stencil, &'a TransferPattern),
         (of_a, of_coarse): (&'a Numbers, &'a Numbers),
         coarse: &'a Stencil,
         number: usize,
     ) -> Line<'a, T> {
         let my = coarse.grid.dims[1];
-        let [y, z] =
-            [(1, number % my), (2, number / my)].map(|(axis, at)| FineCells::all(&p.pattern, coarse, axis, at));
-        Line { r, a, p, of_a, of_coarse, coarse, number, y, z }
+        let [y, z] = [(1, number % my), (2, number / my)].map(|(axis, at)| FineCells::all(transfer, coarse, axis, at));
+        Line { r, a, p, transfer, of_a, of_coarse, fine, coarse, number, y, z }
     }
 
     /// Whether steps along x lead to the same cells from all cells but those at the ends, and from these there or out of the grid.
     fn is_regular(&self) -> bool {
-        let (grids, is_coarsened) = (&self.p.pattern.grids, self.p.pattern.grids.axes[0]);
+        let (grids, is_coarsened) = (&self.transfer.grids, self.transfer.grids.axes[0]);
         !grids.fine.periodic[0] || grids.coarse.dims[0] > 2 && !(is_coarsened && grids.fine.is_odd_ring(0))
     }
 
     /// One array of the line after the other.
-    fn sum(&self, sums: &mut [T]) {
+    fn sum(&self, buffers: &mut Buffers<T>) {
         let (mx, b) = (self.coarse.grid.dims[0], self.coarse.block);
+        buffers.line.fill(T::ZERO);
         if !self.is_regular() {
-            return (0..mx).for_each(|x| (0..b * b).for_each(|e| self.add_cell(x, e, sums)));
+            return (0..mx).for_each(|x| (0..b * b).for_each(|e| self.add_cell(x, e, &mut buffers.line)));
         }
-        let each = |e: usize, x: usize, all: &[Lanes<T>; MAX_OFFSETS], sums: &mut [T]| {
-            let count = LANES.min(mx);
-            for (number, of_cells) in all.iter().enumerate().take(self.coarse.offsets.len()) {
-                sums[(number * b * b + e) * mx + x..][..count].copy_from_slice(&of_cells[..count]);
+        for e in 0..b * b {
+            match self.transfer.grids.axes[0] {
+                true => widely(
+                    #[inline(always)]
+                    || self.add_all::<true>(e, buffers),
+                ),
+                false => widely(
+                    #[inline(always)]
+                    || self.add_all::<false>(e, buffers),
+                ),
             }
-        };
-        match self.p.pattern.grids.axes[0] {
-            true => widely(|| {
-                for e in 0..b * b {
-                    starts(mx).for_each(|x| each(e, x, &self.cells::<true>(x, e), sums));
-                }
-            }),
-            false => widely(|| {
-                for e in 0..b * b {
-                    starts(mx).for_each(|x| each(e, x, &self.cells::<false>(x, e), sums));
-                }
-            }),
         }
     }
 
-    /// All offsets of the coarse cells from x on, for entry `e` of the blocks. The grid is coarser along x (X) or not.
+    /// Adds up all offsets of the line for entry `e` of the blocks. The grid is coarser along x (X) or not.
     #[inline(always)]
-    fn cells<const X: bool>(&self, x: usize, e: usize) -> [Lanes<T>; MAX_OFFSETS] {
-        let mut sums = [[T::ZERO; LANES]; MAX_OFFSETS];
+    fn add_all<const X: bool>(&self, e: usize, buffers: &mut Buffers<T>) {
         for z in &self.z {
             for y in &self.y {
-                let of_fine = self.r_times_a::<X>(x, e, y, z);
-                for (cz, sz, tz) in z.parents.into_iter().flatten() {
-                    for (cy, sy, ty) in y.parents.into_iter().flatten() {
-                        self.times_p::<X>((x, e), &of_fine, [(cy, sy, ty), (cz, sz, tz)], &mut sums);
-                    }
+                buffers.of_fine.fill(T::ZERO);
+                for term in self.terms_of_r(e, y, z) {
+                    self.add_r_times_a::<X>(&term, buffers);
+                }
+                for term in self.terms_of_p(e, y, z) {
+                    self.add_times_p::<X>(e, &term, buffers);
                 }
             }
         }
-        sums
     }
 
-    /// R A for fine cells at -2 to 2 along x.
+    /// The steps along x.
+    fn steps(&self) -> std::ops::RangeInclusive<i8> {
+        self.transfer.steps_along(0)
+    }
+
+    /// What R A has for fine cells at one place along y and z.
+    fn terms_of_r(&self, e: usize, y: &FineCells, z: &FineCells) -> impl Iterator<Item = TermOfR<'a, T>> {
+        let (fine, coarse) = (&self.fine.grid, &self.coarse.grid);
+        let (of_fine, of_coarse) = ((fine.cells(), fine.dims[0]), (coarse.cells(), coarse.dims[0]));
+        let steps = pairs(z.terms.into_iter().flatten(), y.terms.into_iter().flatten());
+        steps.filter_map(move |((dz, oz, fz), (dy, oy, fy))| {
+            let numbers: [Option<usize>; 3] = [-1, 0, 1].map(|ox| self.of_a[code([ox, oy, oz])]);
+            if numbers == [None; 3] {
+                return None;
+            }
+            let line = |number| self.a.line(number, e, of_fine, fy + fine.dims[1] * fz);
+            let mut term = TermOfR { weights: [&[]; 3], entries: numbers.map(|number| number.map(line)) };
+            for d in self.steps() {
+                let number = self.transfer.number([d, dy, dz]);
+                term.weights[(d + 1) as usize] = self.r.line(number, e / self.coarse.block, of_coarse, self.number);
+            }
+            Some(term)
+        })
+    }
+
+    /// What these fine cells are multiplied by.
+    fn terms_of_p(&self, e: usize, y: &FineCells, z: &FineCells) -> impl Iterator<Item = TermOfP<'a, T>> {
+        let (grid, c) = (&self.coarse.grid, e % self.coarse.block);
+        let parents = pairs(z.parents.into_iter().flatten(), y.parents.into_iter().flatten());
+        parents.map(move |((cz, sz, tz), (cy, sy, ty))| {
+            let numbers = [-1, 0, 1].map(|t| self.of_coarse[code([t, ty, tz])]);
+            let mut term = TermOfP { weights: [&[]; 3], numbers };
+            for d in self.steps() {
+                let (number, line) = (self.transfer.number([d, sy, sz]), cy + grid.dims[1] * cz);
+                term.weights[(d + 1) as usize] = self.p.line(number, c, (grid.cells(), grid.dims[0]), line);
+            }
+            term
+        })
+    }
+
+    /// Adds the products of some lines of A and R.
     #[inline(always)]
-    fn r_times_a<const X: bool>(&self, x: usize, e: usize, y: &FineCells, z: &FineCells) -> [Lanes<T>; 5] {
-        let p = &*self.p.pattern;
-        let ([nx, ny, _], [mx, _, _], b) = (p.grids.fine.dims, p.grids.coarse.dims, p.block);
-        let mut sums = [[T::ZERO; LANES]; 5];
-        for (dz, oz, fz) in z.terms.into_iter().flatten() {
-            for (dy, oy, fy) in y.terms.into_iter().flatten() {
-                let weights = |d: i8| {
-                    cells_at(&self.r.array(p.number([d, dy, dz]), e / b)[self.number * mx..][..mx], x, 0, false)
-                };
-                let weights: [Lanes<T>; 3] = match X {
-                    true => [if p.low < 0 { weights(-1) } else { [T::ZERO; LANES] }, weights(0), weights(1)],
-                    false => [[T::ZERO; LANES], weights(0), [T::ZERO; LANES]],
-                };
-                for ox in -1..=1 {
-                    let Some(k) = self.of_a[code([ox, oy, oz])] else { continue };
-                    let line = &self.a.array(k, e / b, e % b)[nx * (fy + ny * fz)..][..nx];
-                    let middle = (ox + 2) as usize;
-                    if X {
-                        let entries = by_steps(line, x, p.grids.fine.periodic[0]);
-                        for d in 0..3 {
-                            multiply_add(&mut sums[middle + d - 1], &weights[d], &entries[d]);
-                        }
-                    } else {
-                        multiply_add(&mut sums[middle], &weights[1], &cells_at(line, x, 0, false));
+    fn add_r_times_a<const X: bool>(&self, term: &TermOfR<'a, T>, buffers: &mut Buffers<T>) {
+        let mx = self.coarse.grid.dims[0];
+        let [left, own, right] = term.weights;
+        let (s0, rest) = buffers.of_fine.split_at_mut(mx);
+        let (s1, rest) = rest.split_at_mut(mx);
+        let (s2, rest) = rest.split_at_mut(mx);
+        let (s3, s4) = rest.split_at_mut(mx);
+        if !X {
+            for (sums, line) in [s1, s2, s3].into_iter().zip(term.entries) {
+                line.iter().for_each(|line| add_products([(&mut *sums, own, line)]));
+            }
+            return;
+        }
+        let mut lines = [SplitLine { even: &[], odd: &[] }; 3];
+        let arrays = buffers.entries.chunks_exact_mut(split_length(mx));
+        for ((line, to), array) in term.entries.iter().zip(&mut lines).zip(arrays) {
+            if let Some(line) = line {
+                *to = split(line, self.transfer.grids.fine.periodic[0], array);
+            }
+        }
+        let [(even0, odd0), (even1, odd1), (even2, odd2)] = lines.map(|line| (line.even, line.odd));
+        // Weights of transfers without steps to the left are zero.
+        let left = if self.transfer.low < 0 { left } else { &[] };
+        match term.entries.map(|line| line.is_some()) {
+            [true, true, true] if !left.is_empty() => {
+                let (s0, s1, s2, s3, s4) = (&mut s0[..mx], &mut s1[..mx], &mut s2[..mx], &mut s3[..mx], &mut s4[..mx]);
+                let (left, own, right) = (&left[..mx], &own[..mx], &right[..mx]);
+                let (even0, even1, even2) = (&even0[..mx], &even1[..mx], &even2[..mx]);
+                let (odd0, odd1, odd2) = (&odd0[..mx], &odd1[..mx], &odd2[..mx]);
+                let [next0, next1, next2] = lines.map(|line| &line.odd[1..=mx]);
+                // Several cells in registers at a time: five sums are more than a compiler tells from what they are made of.
+                let whole = mx - mx % LANES;
+                for k in (0..whole).step_by(LANES) {
+                    let (l, o, r) = (lanes(left, k), lanes(own, k), lanes(right, k));
+                    let mut sums = [lanes(s0, k), lanes(s1, k), lanes(s2, k), lanes(s3, k), lanes(s4, k)];
+                    multiply_add(&mut sums[0], &l, &lanes(odd0, k));
+                    multiply_add(&mut sums[1], &o, &lanes(even0, k));
+                    multiply_add(&mut sums[2], &r, &lanes(next0, k));
+                    multiply_add(&mut sums[1], &l, &lanes(odd1, k));
+                    multiply_add(&mut sums[2], &o, &lanes(even1, k));
+                    multiply_add(&mut sums[3], &r, &lanes(next1, k));
+                    multiply_add(&mut sums[2], &l, &lanes(odd2, k));
+                    multiply_add(&mut sums[3], &o, &lanes(even2, k));
+                    multiply_add(&mut sums[4], &r, &lanes(next2, k));
+                    for (to, sum) in [&mut *s0, &mut *s1, &mut *s2, &mut *s3, &mut *s4].into_iter().zip(&sums) {
+                        to[k..k + LANES].copy_from_slice(sum);
                     }
+                }
+                for k in whole..mx {
+                    let (l, o, r) = (left[k], own[k], right[k]);
+                    s0[k] += l * odd0[k];
+                    s1[k] = s1[k] + o * even0[k] + l * odd1[k];
+                    s2[k] = s2[k] + r * next0[k] + o * even1[k] + l * odd2[k];
+                    s3[k] = s3[k] + r * next1[k] + o * even2[k];
+                    s4[k] += r * next2[k];
+                }
+            }
+            [has_first, has_second, has_third] => {
+                if has_first {
+                    add_products([(&mut *s0, left, odd0), (&mut *s1, own, even0), (&mut *s2, right, &odd0[1..])]);
+                }
+                if has_second {
+                    add_products([(&mut *s1, left, odd1), (&mut *s2, own, even1), (&mut *s3, right, &odd1[1..])]);
+                }
+                if has_third {
+                    add_products([(&mut *s2, left, odd2), (&mut *s3, own, even2), (&mut *s4, right, &odd2[1..])]);
                 }
             }
         }
-        sums
     }
 
-    /// Adds R A P, for a line of P: its coarse cell, step and offset along y and z.
+    /// Adds R A P for one line of P.
     #[inline(always)]
-    fn times_p<const X: bool>(
-        &self,
-        (x, e): (usize, usize),
-        of_fine: &[Lanes<T>; 5],
-        [(cy, sy, ty), (cz, sz, tz)]: [(usize, i8, i8); 2],
-        sums: &mut [Lanes<T>; MAX_OFFSETS],
-    ) {
-        let p = &*self.p.pattern;
-        let [mx, my, _] = p.grids.coarse.dims;
-        let periodic = p.grids.coarse.periodic[0];
-        for t in -1..=1 {
-            let Some(number) = self.of_coarse[code([t, ty, tz])] else { continue };
-            let mut sum = sums[number];
-            for d in if X { -1..=1 } else { 0..=0 } {
-                let s = if X { 2 * t + d } else { t };
-                if d < p.low || s.abs() > 2 {
-                    continue;
-                }
-                let line = &self.p.array(p.number([d, sy, sz]), e % p.block)[mx * (cy + my * cz)..][..mx];
-                multiply_add(&mut sum, &of_fine[(s + 2) as usize], &cells_at(line, x, t, periodic));
+    fn add_times_p<const X: bool>(&self, e: usize, term: &TermOfP<'a, T>, buffers: &mut Buffers<T>) {
+        let (mx, bb) = (self.coarse.grid.dims[0], self.coarse.block * self.coarse.block);
+        let [left, own, right] = term.weights;
+        let (s0, rest) = buffers.of_fine.split_at(mx);
+        let (s1, rest) = rest.split_at(mx);
+        let (s2, rest) = rest.split_at(mx);
+        let (s3, s4) = rest.split_at(mx);
+        let periodic = self.transfer.grids.coarse.periodic[0];
+        let place = |number: usize| (number * bb + e) * mx;
+        for (c, number) in term.numbers.iter().enumerate() {
+            let Some(number) = number else { continue };
+            let sums = &mut buffers.line[place(*number)..][..mx];
+            // Fine cells at 2 t - 1, 2 t and 2 t + 1, of those from -2 to 2.
+            let factors: [(&[T], &[T]); 3] = match (X, c) {
+                (true, 0) => [(&[], &[]), (s0, own), (s1, right)],
+                (true, 1) => [(s1, left), (s2, own), (s3, right)],
+                (true, _) => [(s3, left), (s4, own), (&[], &[])],
+                (false, _) => [(&[], &[]), ([s1, s2, s3][c], own), (&[], &[])],
+            };
+            // The cells of which the coarse cell at this step is in the line.
+            let (cells, others) = [(1..mx, 0..mx - 1), (0..mx, 0..mx), (0..mx - 1, 1..mx)][c].clone();
+            add_to(&mut sums[cells.clone()], factors.map(|pair| parts(pair, &cells, &others)));
+            if c != 1 && periodic {
+                let (cell, other) = if c == 0 { (0, mx - 1) } else { (mx - 1, 0) };
+                let (cells, others) = (cell..cell + 1, other..other + 1);
+                add_to(&mut sums[cells.clone()], factors.map(|pair| parts(pair, &cells, &others)));
             }
-            sums[number] = sum;
         }
     }
 
     /// One coarse cell, by the fine cells along x, which may lie on the other side of the grid.
     fn add_cell(&self, x: usize, e: usize, sums: &mut [T]) {
-        let p = &*self.p.pattern;
-        let ([nx, ny, _], [mx, my, _], b) = (p.grids.fine.dims, p.grids.coarse.dims, p.block);
-        let fine_cells = FineCells::all(p, self.coarse, 0, x);
+        let (b, mx) = (self.coarse.block, self.coarse.grid.dims[0]);
+        let fine_cells = FineCells::all(self.transfer, self.coarse, 0, x);
         for z in &self.z {
             for y in &self.y {
                 let mut of_fine = [T::ZERO; 5];
-                for (dz, oz, fz) in z.terms.into_iter().flatten() {
-                    for (dy, oy, fy) in y.terms.into_iter().flatten() {
-                        for (cells, sum) in fine_cells.iter().zip(&mut of_fine) {
-                            for (d, ox, fx) in cells.terms.into_iter().rev().flatten() {
-                                let Some(k) = self.of_a[code([ox, oy, oz])] else { continue };
-                                let weight = self.r.array(p.number([d, dy, dz]), e / b)[self.number * mx + x];
-                                *sum += weight * self.a.array(k, e / b, e % b)[fx + nx * (fy + ny * fz)];
-                            }
+                for term in self.terms_of_r(e, y, z) {
+                    for (cells, sum) in fine_cells.iter().zip(&mut of_fine) {
+                        for (d, ox, fx) in cells.terms.into_iter().rev().flatten() {
+                            let Some(entries) = term.entries[(ox + 1) as usize] else { continue };
+                            *sum += term.weights[(d + 1) as usize][x] * entries[fx];
                         }
                     }
                 }
-                for (cz, sz, tz) in z.parents.into_iter().flatten() {
-                    for (cy, sy, ty) in y.parents.into_iter().flatten() {
-                        for (cells, product) in fine_cells.iter().zip(of_fine) {
-                            for (cx, sx, tx) in cells.parents.into_iter().flatten() {
-                                let Some(number) = self.of_coarse[code([tx, ty, tz])] else { continue };
-                                let weights = self.p.array(p.number([sx, sy, sz]), e % b);
-                                sums[(number * b * b + e) * mx + x] += product * weights[cx + mx * (cy + my * cz)];
-                            }
+                for line in self.terms_of_p(e, y, z) {
+                    for (cells, product) in fine_cells.iter().zip(of_fine) {
+                        for (cx, sx, tx) in cells.parents.into_iter().flatten() {
+                            let Some(number) = line.numbers[(tx + 1) as usize] else { continue };
+                            sums[(number * b * b + e) * mx + x] += product * line.weights[(sx + 1) as usize][cx];
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// Cells that are computed together in registers.
+const LANES: usize = 8;
+
+/// Elements of an array from `k` on.
+#[inline(always)]
+fn lanes<T: Copy>(array: &[T], k: usize) -> [T; LANES] {
+    *array[k..].first_chunk().expect("the cells are in the array")
+}
+
+#[inline(always)]
+fn multiply_add<T: Scalar>(sums: &mut [T; LANES], one: &[T; LANES], other: &[T; LANES]) {
+    for k in 0..LANES {
+        sums[k] += one[k] * other[k];
+    }
+}
+
+/// Each of the first with each of the second.
+fn pairs<A: Copy, B>(
+    first: impl Iterator<Item = A>,
+    second: impl Iterator<Item = B> + Clone,
+) -> impl Iterator<Item = (A, B)> {
+    first.flat_map(move |a| second.clone().map(move |b| (a, b)))
+}
+
+/// Some elements of two arrays; none where one of them is empty.
+#[inline(always)]
+fn parts<'a, T>(
+    (one, other): (&'a [T], &'a [T]),
+    of_one: &Range<usize>,
+    of_other: &Range<usize>,
+) -> (&'a [T], &'a [T]) {
+    one.get(of_one.clone()).zip(other.get(of_other.clone())).unwrap_or_default()
+}
+
+/// Adds products of arrays to different sums; those with an empty array are left out.
+#[inline(always)]
+fn add_products<T: Scalar, const N: usize>(terms: [(&mut [T], &[T], &[T]); N]) {
+    for (sums, one, other) in terms {
+        for ((sum, one), other) in sums.iter_mut().zip(one).zip(other) {
+            *sum += *one * *other;
+        }
+    }
+}
+
+/// Adds three products of arrays, of which the first or the last may be missing, to the same sums.
+#[inline(always)]
+fn add_to<T: Scalar>(sums: &mut [T], [first, second, third]: [(&[T], &[T]); 3]) {
+    let n = sums.len();
+    let [(a, b), (c, d)] = match (first.0.len(), third.0.len()) {
+        (0, 0) => return add_products([(sums, second.0, second.1)]),
+        (0, _) => [second, third],
+        (_, 0) => [first, second],
+        _ => {
+            let [(a, b), (c, d), (e, f)] = [first, second, third].map(|(s, p)| (&s[..n], &p[..n]));
+            for k in 0..n {
+                sums[k] = sums[k] + a[k] * b[k] + c[k] * d[k] + e[k] * f[k];
+            }
+            return;
+        }
+    };
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    for k in 0..n {
+        sums[k] = sums[k] + a[k] * b[k] + c[k] * d[k];
     }
 }
 
@@ -322,7 +512,8 @@ mod tests {
         let (of_a, of_coarse) = (numbers(&a.pattern), numbers(pattern));
         let mut values = vec![0.0; pattern.entries()];
         for number in 0..lines {
-            let line = Line::new((r, a, p), (&of_a, &of_coarse), pattern, number);
+            let all = (Arrays::of(r, b), Arrays { values: a.values.as_slice(), block: b * b }, Arrays::of(p, b));
+            let line = Line::new(all, (&a.pattern, &p.pattern), (&of_a, &of_coarse), pattern, number);
             let mut sums = vec![0.0; pattern.entries() / lines];
             (0..mx).for_each(|x| (0..b * b).for_each(|e| line.add_cell(x, e, &mut sums)));
             for (array, from) in sums.chunks_exact(mx).enumerate() {

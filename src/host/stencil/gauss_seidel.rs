@@ -2,7 +2,7 @@
 //! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. The order of
 //! the lines is that of `planes.rs`.
 
-use super::lines::{LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
+use super::lines::{AROUND, LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
 use super::multivector::{self, MultivectorSweep};
 use super::planes::{LineSweep, Pass, Planes};
 use super::product::add_lines;
@@ -152,7 +152,7 @@ impl<W: Scalar> Sweep<'_, W> {
         let [nx, ny, _] = stencil.grid.dims;
         let (line, at, strip) = (number * nx, [number % ny, number / ny], self.strip);
         let strips = nx.div_ceil(strip);
-        let Buffers { sums, line: buffer, x, own } = buffers;
+        let Buffers { sums, around: buffer, x, own } = buffers;
         for k in 0..strips {
             let first = strip * if self.backward { strips - 1 - k } else { k };
             let len = strip.min(nx - first);
@@ -267,8 +267,8 @@ impl<W: Scalar> Sweep<'_, W> {
 struct Buffers<W> {
     /// Of the products with the lines around a line.
     sums: [W; OWN],
-    /// For a line of x.
-    line: [W; LINE],
+    /// For the lines of x around a line.
+    around: [W; AROUND],
     /// The cells that are swept.
     x: [W; LINE],
     own: Own<W>,
@@ -277,7 +277,7 @@ struct Buffers<W> {
 impl<W: Scalar> Buffers<W> {
     fn new() -> Buffers<W> {
         let own = Own { entries: [[W::ZERO; OWN]; 3], inverse: [W::ZERO; OWN], residuals: [W::ZERO; OWN] };
-        Buffers { sums: [W::ZERO; OWN], line: [W::ZERO; LINE], x: [W::ZERO; LINE], own }
+        Buffers { sums: [W::ZERO; OWN], around: [W::ZERO; AROUND], x: [W::ZERO; LINE], own }
     }
 }
 

@@ -15,8 +15,15 @@ pub const SUMS: usize = 1024;
 /// Elements of a buffer for a line of x, with both neighbours of the ends for each unknown.
 pub const LINE: usize = SUMS + 16;
 
+/// Cells of a scalar grid whose products with all lines around them are added in one pass.
+pub const GROUP: usize = 256;
+
+/// Elements of a buffer for all lines of x around these, and no fewer than of one for a line.
+pub const AROUND: usize = 9 * (GROUP + 2);
+const _: () = assert!(AROUND >= LINE);
+
 /// The most terms of a sum that are added at once.
-pub const TERMS: usize = 24;
+pub const TERMS: usize = 27;
 
 /// A product of two arrays: where it begins in the values of the matrix, and in the buffer.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,13 +5,13 @@ pub mod coarsening;
 pub mod galerkin;
 pub mod gauss_seidel;
 pub mod ilu0;
-mod lanes;
 pub mod line_relaxation;
 mod lines;
 mod multivector;
 mod planes;
 pub mod product;
 pub mod setup;
+mod split;
 pub mod transfer;
 
 pub use lines::{Term, solve_parity};

@@ -1,6 +1,6 @@
 //! SpMV with a stencil: lines of cells, of which each entry of the stencil is an array.
 
-use super::lines::{LINE, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
+use super::lines::{AROUND, GROUP, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
 use crate::host::Host;
 use crate::host::spmv::Epilogue;
 use crate::par;
@@ -92,7 +92,7 @@ pub(super) fn line_products<W: Scalar>(
     store: &mut dyn FnMut(usize, &[W]),
 ) {
     let ([nx, ny, _], b) = (stencil.grid.dims, stencil.block);
-    let (mut sums, mut line) = ([W::ZERO; SUMS], [W::ZERO; LINE]);
+    let (mut sums, mut around) = ([W::ZERO; SUMS], [W::ZERO; AROUND]);
     let mut rows = [W::ZERO; SUMS];
     let strip = SUMS / b;
     for number in lines {
@@ -101,7 +101,7 @@ pub(super) fn line_products<W: Scalar>(
             let len = strip.min(nx - x);
             let sums = &mut sums[..len * b];
             sums.fill(W::ZERO);
-            add_lines(stencil, values, load, (at, x), true, &mut line, sums);
+            add_lines(stencil, values, load, (at, x), true, &mut around, sums);
             let first = (number * nx + x) * b;
             if b == 1 {
                 store(first, sums);
@@ -122,34 +122,71 @@ pub(super) fn add_lines<W: Scalar>(
     stencil: &Stencil,
     values: &NumbersRef<'_>,
     load: &Load<'_, W>,
-    ([y, z], x): ([usize; 2], usize),
+    (at, x): ([usize; 2], usize),
     own: bool,
-    line: &mut [W; LINE],
+    around: &mut [W; AROUND],
     sums: &mut [W],
 ) {
-    let (grid, b) = (&stencil.grid, stencil.block);
-    let [nx, ny, _] = grid.dims;
-    let (len, cell) = (sums.len() / b, x + nx * (y + ny * z));
-    let width = len + 2;
-    for offsets in &stencil.lines {
-        let [dy, dz] = offsets.to;
-        let (Some(y), Some(z)) = (grid.step(1, y, dy), grid.step(2, z, dz)) else { continue };
-        if !own && offsets.to == [0, 0] {
-            continue;
+    if stencil.block == 1 {
+        for (k, sums) in sums.chunks_mut(GROUP).enumerate() {
+            add_all_lines(stencil, values, load, (at, x + k * GROUP), own, around, sums);
         }
+        return;
+    }
+    let ([nx, ny, _], b) = (stencil.grid.dims, stencil.block);
+    let (len, cell) = (sums.len() / b, x + nx * (at[0] + ny * at[1]));
+    let width = len + 2;
+    for (line, steps) in lines_around(stencil, at, own) {
         for c in 0..b {
-            load_with_ends(load, grid, nx * (y + ny * z), x, c, &mut line[c * width..][..width]);
+            load_with_ends(load, &stencil.grid, line, x, c, &mut around[c * width..][..width]);
         }
         for (r, sums) in sums.chunks_exact_mut(len).enumerate() {
             let mut terms = Terms::new();
-            for (dx, k) in &offsets.steps {
+            for (dx, k) in steps {
                 for c in 0..b {
                     terms.push(stencil.array(*k, r, c) + cell, c * width + (1 + dx) as usize);
                 }
             }
-            multiply_add(values, terms.as_slice(), line, sums);
+            multiply_add(values, terms.as_slice(), around, sums);
         }
     }
+}
+
+/// The lines around a line at y and z, by their first cells, with the steps along x and the numbers of the offsets that lead there.
+fn lines_around(
+    stencil: &Stencil,
+    [y, z]: [usize; 2],
+    own: bool,
+) -> impl Iterator<Item = (usize, &[(i8, usize)])> + '_ {
+    let (grid, [nx, ny, _]) = (&stencil.grid, stencil.grid.dims);
+    stencil.lines.iter().filter(move |offsets| own || offsets.to != [0, 0]).filter_map(move |offsets| {
+        let (y, z) = (grid.step(1, y, offsets.to[0])?, grid.step(2, z, offsets.to[1])?);
+        Some((nx * (y + ny * z), offsets.steps.as_slice()))
+    })
+}
+
+/// [`add_lines`] of scalars, at most [`GROUP`] cells: all terms in one pass.
+fn add_all_lines<W: Scalar>(
+    stencil: &Stencil,
+    values: &NumbersRef<'_>,
+    load: &Load<'_, W>,
+    (at, x): ([usize; 2], usize),
+    own: bool,
+    around: &mut [W; AROUND],
+    sums: &mut [W],
+) {
+    let [nx, ny, _] = stencil.grid.dims;
+    let (width, cell) = (sums.len() + 2, x + nx * (at[0] + ny * at[1]));
+    let mut terms = Terms::new();
+    for ((line, steps), (begin, to)) in
+        lines_around(stencil, at, own).zip((0..).step_by(width).zip(around.chunks_exact_mut(width)))
+    {
+        load_with_ends(load, &stencil.grid, line, x, 0, to);
+        for (dx, k) in steps {
+            terms.push(stencil.array(*k, 0, 0) + cell, begin + (1 + dx) as usize);
+        }
+    }
+    multiply_add(values, terms.as_slice(), around, sums);
 }
 
 #[cfg(feature = "unit-tests")]

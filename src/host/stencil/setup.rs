@@ -3,34 +3,60 @@
 use super::product::line_grain;
 use crate::backend::common::sample;
 use crate::error::{Result, try_collect, try_vec};
+use crate::host::registers::widely;
 use crate::host::scaling::power_near_root;
 use crate::host::{diagonal, scaling};
 use crate::par;
-use crate::precision::{FAR_ABOVE, beyond_range, lift_of, not_by_diagonal};
+use crate::precision::{FAR_ABOVE, beyond_range, is_narrower, lift_of, not_by_diagonal};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, Csr, SharedStencil, SharedTransfer};
+use crate::sparse::{Block, Csr, Grid, Offset, SharedStencil, SharedTransfer};
 use std::sync::Arc;
 
-/// Calls `visit` with each entry of a line of cells that lies in the grid: number of the offset, row and column in its block, cell, and the cell it
-/// leads to.
+/// Cells of a line that follow each other, and whose neighbours at some offset do.
+struct Run {
+    /// The first cell, by its place in the line, and how many there are.
+    x: usize,
+    length: usize,
+    /// The neighbour of the first cell.
+    to: usize,
+}
+
+/// The cells of a line that have a neighbour at an offset. Neighbours on the other side of a periodic line are a run of their own.
+fn runs(grid: &Grid, line: usize, [dx, dy, dz]: Offset) -> impl Iterator<Item = Run> + use<> {
+    let [nx, ny, _] = grid.dims;
+    let (y, z) = (grid.step(1, line % ny, dy), grid.step(2, line / ny, dz));
+    let first = y.zip(z).map(|(y, z)| nx * (y + ny * z));
+    // The cell whose neighbour is behind an end of the line.
+    let end = if dx < 0 { 0 } else { nx - 1 };
+    let [inner, outer] = match first {
+        None => [None, None],
+        Some(to) if dx == 0 => [Some(Run { x: 0, length: nx, to }), None],
+        Some(first) => {
+            let x = usize::from(dx < 0);
+            let inner = Run { x, length: nx - 1, to: first + usize::from(dx > 0) };
+            let outer = grid.step(0, end, dx).map(|to| Run { x: end, length: 1, to: first + to });
+            [Some(inner), outer]
+        }
+    };
+    [inner, outer].into_iter().flatten().filter(|run| run.length > 0)
+}
+
+/// Calls `visit` with runs of the entries of a line of cells that lie in the grid: number of the offset, row and column in its block, the first cell, the one
+/// it leads to, and the values.
 #[inline(always)]
-fn each_entry<T: Scalar>(
+fn each_run<T: Scalar>(
     a: &SharedStencil<T>,
     line: usize,
-    mut visit: impl FnMut(usize, (usize, usize), usize, usize, f64),
+    mut visit: impl FnMut(usize, (usize, usize), usize, usize, &[T]),
 ) {
-    let (grid, b) = (&a.pattern.grid, a.pattern.block);
-    let [nx, ny, _] = grid.dims;
-    let (y, z) = (line % ny, line / ny);
-    for (k, [dx, dy, dz]) in a.pattern.offsets.iter().enumerate() {
-        let (Some(y), Some(z)) = (grid.step(1, y, *dy), grid.step(2, z, *dz)) else { continue };
-        let to = nx * (y + ny * z);
-        for e in 0..b * b {
-            let values = &a.array(k, e / b, e % b)[line * nx..][..nx];
-            for (x, v) in values.iter().enumerate() {
-                if let Some(there) = grid.step(0, x, *dx) {
-                    visit(k, (e / b, e % b), line * nx + x, to + there, v.to_f64());
-                }
+    let (grid, b, values) = (&a.pattern.grid, a.pattern.block, a.values.as_slice());
+    let nx = grid.dims[0];
+    for (k, offset) in a.pattern.offsets.iter().enumerate() {
+        for run in runs(grid, line, *offset) {
+            let first = line * nx + run.x;
+            for (r, c) in (0..b * b).map(|e| (e / b, e % b)) {
+                let values = &values[a.pattern.array(k, r, c) + first..][..run.length];
+                visit(k, (r, c), first, run.to, values);
             }
         }
     }
@@ -64,11 +90,18 @@ pub fn diagonal<T: Scalar>(a: &SharedStencil<T>) -> Result<Vec<f64>> {
 fn norms<T: Scalar>(a: &SharedStencil<T>, width: usize, scale: Option<&[f64]>) -> Result<Vec<f64>> {
     let (b, nx) = (a.pattern.block, a.pattern.grid.dims[0]);
     by_lines(a, |line, out| {
-        each_entry(a, line, |k, (r, c), i, j, v| {
+        each_run(a, line, |k, (r, c), i, j, values| {
             let own = a.pattern.offsets[k] == [0; 3];
-            if !own || (width == 1 && r != c) {
-                let factor = scale.map_or(1.0, |s| s[j * b + c] / s[i * b + r]);
-                out[(i - line * nx) * b + r] += v.abs() * factor;
+            if own && (width > 1 || r == c) {
+                return;
+            }
+            let out = out[(i - line * nx) * b + r..].iter_mut().step_by(b).zip(values);
+            match scale {
+                None => out.for_each(|(out, v)| *out += v.to_f64().abs()),
+                Some(s) => {
+                    let factor = |t: usize| s[(j + t) * b + c] / s[(i + t) * b + r];
+                    out.enumerate().for_each(|(t, (out, v))| *out += v.to_f64().abs() * factor(t));
+                }
             }
         });
     })
@@ -192,9 +225,11 @@ fn by_largest<T: Scalar>(a: &SharedStencil<T>) -> Result<Vec<f64>> {
     let b = a.pattern.block;
     let mut largest = try_vec(a.pattern.scalar_rows(), 0.0_f64)?;
     for line in 0..a.pattern.grid.lines() {
-        each_entry(a, line, |_, (r, c), i, j, v| {
-            for at in [i * b + r, j * b + c] {
-                largest[at] = largest[at].max(v.abs());
+        each_run(a, line, |_, (r, c), i, j, values| {
+            for (t, v) in values.iter().enumerate() {
+                for at in [(i + t) * b + r, (j + t) * b + c] {
+                    largest[at] = largest[at].max(v.to_f64().abs());
+                }
             }
         });
     }
@@ -209,8 +244,13 @@ fn largest_scaled<T: Scalar>(a: &SharedStencil<T>, s: &[f64]) -> Result<f64> {
     let largest = par::map_ranges(a.pattern.grid.lines(), line_grain(a.pattern.grid.dims[0]), |lines| {
         let mut largest = 0.0_f64;
         for line in lines {
-            each_entry(a, line, |_, (r, c), i, j, v| {
-                largest = largest.max((v * inverse[i * b + r] * inverse[j * b + c]).abs());
+            each_run(a, line, |_, (r, c), i, j, values| {
+                let (rows, columns) = (&inverse[i * b + r..], &inverse[j * b + c..]);
+                let found = widely(
+                    #[inline(always)]
+                    || largest_product(values, rows, columns, b),
+                );
+                largest = largest.max(found);
             });
         }
         Ok(largest)
@@ -221,23 +261,54 @@ fn largest_scaled<T: Scalar>(a: &SharedStencil<T>, s: &[f64]) -> Result<f64> {
 /// The matrix with rows and columns multiplied, each by one number.
 pub fn scaled<T: Scalar>(a: &SharedStencil<T>, rows: &[f64], columns: &[f64]) -> Result<SharedStencil<T>> {
     let (grid, b) = (&a.pattern.grid, a.pattern.block);
-    let [nx, ny, _] = grid.dims;
+    let nx = grid.dims[0];
     let mut values = try_vec(a.pattern.entries(), T::ZERO)?;
     par::for_each_row_mut(&mut values, nx, line_grain(nx), |first, lines| {
         for (n, to) in lines.chunks_exact_mut(nx).enumerate() {
             let (array, line) = ((first + n) / grid.lines(), (first + n) % grid.lines());
             let (k, r, c) = (array / (b * b), array / b % b, array % b);
-            let [dx, dy, dz] = a.pattern.offsets[k];
-            let (Some(y), Some(z)) = (grid.step(1, line % ny, dy), grid.step(2, line / ny, dz)) else { continue };
-            let (there, from) = (nx * (y + ny * z), &a.array(k, r, c)[line * nx..][..nx]);
-            for (x, (to, v)) in to.iter_mut().zip(from).enumerate() {
-                if let Some(j) = grid.step(0, x, dx) {
-                    *to = T::from_f64(v.to_f64() * rows[(line * nx + x) * b + r] * columns[(there + j) * b + c]);
-                }
+            let from = &a.array(k, r, c)[line * nx..][..nx];
+            for run in runs(grid, line, a.pattern.offsets[k]) {
+                let (from, to) = (&from[run.x..][..run.length], &mut to[run.x..][..run.length]);
+                let (rows, columns) = (&rows[(line * nx + run.x) * b + r..], &columns[run.to * b + c..]);
+                widely(
+                    #[inline(always)]
+                    || multiply(&mut *to, from, rows, columns, b),
+                );
             }
         }
     });
     Ok(SharedStencil { pattern: Arc::clone(&a.pattern), values: Arc::new(values) })
+}
+
+/// Entries times the factors of their rows and columns, each with those of `b` unknowns.
+#[inline(always)]
+fn multiply<T: Scalar>(to: &mut [T], from: &[T], rows: &[f64], columns: &[f64], b: usize) {
+    if b == 1 {
+        for (((to, v), row), column) in to.iter_mut().zip(from).zip(rows).zip(columns) {
+            *to = T::from_f64(v.to_f64() * row * column);
+        }
+        return;
+    }
+    for (t, (to, v)) in to.iter_mut().zip(from).enumerate() {
+        *to = T::from_f64(v.to_f64() * rows[t * b] * columns[t * b]);
+    }
+}
+
+/// The largest of such products in absolute value.
+#[inline(always)]
+fn largest_product<T: Scalar>(values: &[T], rows: &[f64], columns: &[f64], b: usize) -> f64 {
+    let mut largest = 0.0_f64;
+    if b == 1 {
+        for ((v, row), column) in values.iter().zip(rows).zip(columns) {
+            largest = largest.max((v.to_f64() * row * column).abs());
+        }
+        return largest;
+    }
+    for (t, v) in values.iter().enumerate() {
+        largest = largest.max((v.to_f64() * rows[t * b] * columns[t * b]).abs());
+    }
+    largest
 }
 
 /// Transfers with rows and columns multiplied, each by one number.
@@ -252,9 +323,12 @@ pub fn scaled_transfer<T: Scalar>(p: &SharedTransfer<T>, rows: &[f64], columns: 
             let (array, line) = ((first + n) / coarse.lines(), (first + n) % coarse.lines());
             let (step, c) = (array / b, array % b);
             let from = &p.array(step, c)[line * mx..][..mx];
+            let (grids, [dx, dy, dz]) = (&pattern.grids, pattern.steps[step]);
+            let (Some(y), Some(z)) = (grids.fine(1, line % my, dy), grids.fine(2, line / my, dz)) else { continue };
+            let first = grids.fine.cell([0, y, z]);
             for (x, (to, v)) in to.iter_mut().zip(from).enumerate() {
-                if let Some(fine) = pattern.fine([x, line % my, line / my], pattern.steps[step]) {
-                    let fine = pattern.grids.fine.cell(fine) * b + c;
+                if let Some(fine) = grids.fine(0, x, dx) {
+                    let fine = (first + fine) * b + c;
                     *to = T::from_f64(v.to_f64() * of_fine[fine] * of_coarse[(line * mx + x) * b + c]);
                 }
             }
@@ -269,13 +343,34 @@ pub(crate) fn stored<T: Scalar, S: Number>(
     which: (&str, bool),
     rounding: scaling::Rounding<'_>,
 ) -> Result<SharedStencil<S>> {
-    let stored: SharedStencil<S> = match rounding {
-        scaling::Rounding::Keeping(vector) if const { !S::PRECISION.is_scalar() } => keeping(a, vector)?,
-        _ => a.cast()?,
-    };
-    let rows_lost = || rows_lost(a, &stored);
-    scaling::check_stored(a.values.as_slice(), stored.values.as_slice(), which, &rows_lost)?;
+    let values = a.values.as_slice();
+    if let scaling::Rounding::Keeping(vector) = rounding
+        && const { !S::PRECISION.is_scalar() }
+    {
+        let stored = keeping(a, vector)?;
+        scaling::check_stored(values, stored.values.as_slice(), which, &|| rows_lost(a, &stored))?;
+        return Ok(stored);
+    }
+    if const { !is_narrower::<T, S>() } {
+        return a.cast();
+    }
+    let (narrow, lost) = scaling::narrowed(values)?;
+    let stored = SharedStencil { pattern: Arc::clone(&a.pattern), values: Arc::new(narrow) };
+    scaling::check_counts::<S>(which, values.len(), lost, &|| rows_lost(a, &stored))?;
     Ok(stored)
+}
+
+/// Transfers in another format.
+pub(crate) fn stored_transfer<T: Scalar, S: Number>(
+    p: &SharedTransfer<T>,
+    which: (&str, bool),
+) -> Result<SharedTransfer<S>> {
+    if const { !is_narrower::<T, S>() } {
+        return p.cast();
+    }
+    let (values, lost) = scaling::narrowed(p.values.as_slice())?;
+    scaling::check_counts::<S>(which, values.len(), lost, &|| Ok(0))?;
+    Ok(SharedTransfer { pattern: Arc::clone(&p.pattern), transposed: p.transposed, values: Arc::new(values) })
 }
 
 /// Rows of which every entry became too small.

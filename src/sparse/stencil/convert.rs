@@ -7,9 +7,6 @@ use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// An offset that a row has no entry for.
-const NONE: u8 = u8::MAX;
-
 /// The entries of a row: columns ascending, each with the number of its offset. Along a periodic axis of one or two cells, several offsets lead
 /// to the same column.
 struct Row {
@@ -45,22 +42,54 @@ impl Row {
     }
 }
 
+/// The rows of neighbouring cells, one after the other.
+struct Rows<'a> {
+    stencil: &'a Stencil,
+    row: Row,
+    /// The next cell, and its place along x.
+    cell: usize,
+    x: usize,
+    is_begun: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// From a cell on.
+    fn from(stencil: &'a Stencil, cell: usize) -> Rows<'a> {
+        let row = Row { entries: [(0, 0); MAX_OFFSETS], count: 0 };
+        Rows { stencil, row, cell, x: cell % stencil.grid.dims[0], is_begun: false }
+    }
+
+    /// The row of the next cell. That of a cell which is not at an end of its line has the entries of the one before, each a column further.
+    #[inline(always)]
+    fn next(&mut self) -> &Row {
+        let nx = self.stencil.grid.dims[0];
+        if self.is_begun && self.x >= 2 && self.x + 1 < nx {
+            self.row.entries[..self.row.count].iter_mut().for_each(|(column, _)| *column += 1);
+        } else {
+            self.row = Row::new(self.stencil, self.cell);
+        }
+        self.is_begun = true;
+        self.cell += 1;
+        self.x = if self.x + 1 == nx { 0 } else { self.x + 1 };
+        &self.row
+    }
+}
+
 impl Stencil {
     /// The pattern of the matrix in rows of blocks: entries inside of the grid, columns ascending.
     pub fn structure(&self) -> Result<Structure> {
         let cells = self.grid.cells();
         let mut counts = try_vec(cells, 0_i64)?;
         par::for_each_mut(&mut counts, par::ROW_GRAIN, |start, counts| {
-            for (k, count) in counts.iter_mut().enumerate() {
-                *count = Row::new(self, start + k).columns().count() as i64;
-            }
+            let mut rows = Rows::from(self, start);
+            counts.iter_mut().for_each(|count| *count = rows.next().columns().count() as i64);
         });
         let offsets = par::offsets_from_counts(counts)?;
         let mut columns = try_vec(offsets[cells] as usize, 0_i32)?;
         par::for_each_segment_mut(&mut columns, &offsets, 1, par::ROW_GRAIN, |rows, columns| {
-            let mut columns = columns.iter_mut();
-            for i in rows {
-                for (column, to) in Row::new(self, i).columns().zip(&mut columns) {
+            let (mut columns, mut all) = (columns.iter_mut(), Rows::from(self, rows.start));
+            for _ in rows {
+                for (column, to) in all.next().columns().zip(&mut columns) {
                     *to = column as i32;
                 }
             }
@@ -73,9 +102,9 @@ impl Stencil {
         let (cells, width) = (self.grid.cells(), self.block * self.block);
         let mut rows = try_vec(offsets[cells] as usize * width, T::ZERO)?;
         par::for_each_segment_mut(&mut rows, offsets, width, par::ROW_GRAIN, |range, rows| {
-            let mut blocks = rows.chunks_exact_mut(width);
+            let (mut blocks, mut all) = (rows.chunks_exact_mut(width), Rows::from(self, range.start));
             for i in range {
-                let row = Row::new(self, i);
+                let row = all.next();
                 let mut last: Option<(usize, &mut [T])> = None;
                 for (column, k) in row.entries() {
                     let first = self.array(*k, 0, 0) + i;
@@ -132,12 +161,13 @@ impl Stencil {
     /// Whether the entries of every row of a matrix, whose columns ascend, are among those of the stencil.
     pub fn holds_rows<T: Scalar>(&self, a: &CsrView<'_, T>) -> Result<bool> {
         let found = par::map_ranges(self.grid.cells(), par::ROW_GRAIN, |mut range| {
+            let mut rows = Rows::from(self, range.start);
             Ok(range.all(|i| {
-                let mut columns = a.row_range(i).map(|p| a.col(p)).peekable();
-                Row::new(self, i).entries().iter().for_each(|(column, _)| {
-                    columns.next_if_eq(column);
-                });
-                columns.peek().is_none()
+                let (mut at, columns) = (0, a.row_range(i));
+                for (column, _) in rows.next().entries() {
+                    at += usize::from(at < columns.len() && a.col(columns.start + at) == *column);
+                }
+                at == columns.len()
             }))
         })?;
         Ok(found.into_iter().all(|holds| holds))
@@ -145,42 +175,48 @@ impl Stencil {
 
     /// The values of a matrix in rows, whose pattern this is by [`Stencil::of_rows`] or [`Stencil::holds_rows`], by offsets.
     pub fn values_of_rows<T: Scalar, U: Number>(&self, a: &CsrView<'_, T>) -> Result<Vec<U>> {
-        let (cells, width) = (self.grid.cells(), self.block * self.block);
-        // Positions in the rows first, then one array after the other: each task writes to one of them.
-        let (mut values, count) = (try_vec(self.entries(), U::ZERO)?, self.offsets.len());
-        let mut positions = try_vec(count * cells, NONE)?;
-        par::for_each_row_mut(&mut positions, count, par::ROW_GRAIN, |start, positions| {
-            for (i, positions) in (start..).zip(positions.chunks_exact_mut(count)) {
-                self.positions_of_row(a, i, positions);
-            }
-        });
-        par::for_each_mut(&mut values, cells, |start, values| {
-            let (k, e) = (start / (cells * width), start / cells % width);
-            for (i, to) in values.iter_mut().enumerate() {
-                let at = positions[i * count + k];
-                if at != NONE {
-                    *to = a.block_at(a.row_range(i).start + usize::from(at))[e].cast();
+        let (nx, width, count) = (self.grid.dims[0], self.block * self.block, self.offsets.len());
+        let mut values = try_vec(self.entries(), U::ZERO)?;
+        let failure = par::Failure::default();
+        let grain = par::ROW_GRAIN.div_ceil(nx);
+        par::for_each_row_of_arrays_mut(&mut values, count * width, nx, grain, |lines, arrays| {
+            // The rows of a line, with an entry for each offset.
+            failure.keep(try_vec(nx * count * width, U::ZERO).map(|mut dense| {
+                for line in lines {
+                    dense.fill(U::ZERO);
+                    let mut rows = Rows::from(self, line * nx);
+                    for (i, dense) in (line * nx..).zip(dense.chunks_exact_mut(count * width)) {
+                        self.fill_row(a, i, rows.next(), dense);
+                    }
+                    for array in 0..count * width {
+                        let from = dense[array..].iter().step_by(count * width);
+                        arrays.get(array, line).iter_mut().zip(from).for_each(|(to, v)| *to = *v);
+                    }
                 }
-            }
+            }));
         });
+        failure.check()?;
         Ok(values)
     }
 
-    /// The position in row `i` of the entry of each offset, where there is one.
-    fn positions_of_row<T: Scalar>(&self, a: &CsrView<'_, T>, i: usize, positions: &mut [u8]) {
-        let (row, range) = (Row::new(self, i), a.row_range(i));
-        let mut at = 0;
+    /// The blocks of row `i` by offsets; others stay as they are.
+    fn fill_row<T: Scalar, U: Number>(&self, a: &CsrView<'_, T>, i: usize, row: &Row, dense: &mut [U]) {
+        let (range, width) = (a.row_range(i), self.block * self.block);
+        let mut take = |k: usize, p: usize| {
+            dense[k * width..][..width].iter_mut().zip(a.block_at(p)).for_each(|(to, v)| *to = v.cast());
+        };
+        let mut at = range.start;
         for (column, k) in row.entries() {
-            if at < range.len() && a.col(range.start + at) == *column {
-                positions[*k] = at as u8;
+            if at < range.end && a.col(at) == *column {
+                take(*k, at);
                 at += 1;
             }
         }
-        if at < range.len() {
+        if at < range.end {
             // The columns do not ascend.
-            for (at, p) in range.enumerate() {
+            for p in range {
                 if let Some(k) = offset_of(&self.grid, i, a.col(p)).and_then(|offset| self.find(offset)) {
-                    positions[k] = at as u8;
+                    take(k, p);
                 }
             }
         }
