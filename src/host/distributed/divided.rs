@@ -181,3 +181,55 @@ pub(crate) fn to_nodes<T: Scalar>(
     let (matrix, nodes) = (scalar.to_blocks(size)?.into_shared(), Arc::new(nodes));
     Ok(DividedMatrix { matrix, rows: Arc::clone(&nodes), columns: nodes })
 }
+
+/// Matrices for tests.
+#[cfg(feature = "unit-tests")]
+pub(super) mod testing {
+    use super::*;
+    use crate::comm::{Ranks, threads};
+    use crate::hash::hash;
+
+    /// Rows of up to so many blocks, some of them empty, each with a diagonal where it is square.
+    pub fn random(rows: usize, cols: usize, longest: u64, block: Block, seed: u64) -> Csr<f64> {
+        let entries = (0..rows).flat_map(|i| {
+            let others =
+                (0..hash(i, seed) % (longest + 1)).map(move |k| hash(i * 1000 + k as usize, seed) as usize % cols);
+            others.chain((rows == cols).then_some(i)).map(move |j| (i, j, 1.0))
+        });
+        let pattern = Csr::from_triplets(rows, cols, &entries.collect::<Vec<_>>()).unwrap();
+        let mut a = Csr::with_pattern(rows, cols, block, pattern.offsets, pattern.columns).unwrap();
+        a.values.iter_mut().enumerate().for_each(|(k, v)| *v = (hash(k, seed + 1) % 1000) as f64 / 7.0 - 50.0);
+        a
+    }
+
+    /// The rows of this rank; columns of a square matrix have the numbers of its rows.
+    pub fn divided(over: &Arc<Distribution>, a: &Csr<f64>) -> DividedMatrix<f64> {
+        let (view, own) = (a.view(), over.own_blocks(a.rows, a.block.rows));
+        let first = a.offsets[own.start];
+        let entries = first as usize..a.offsets[own.end] as usize;
+        let offsets: Vec<i64> = a.offsets[own.start..=own.end].iter().map(|offset| offset - first).collect();
+        let values = a.values[entries.start * a.block.len()..entries.end * a.block.len()].to_vec();
+        let column = |k: usize| view.col(entries.start + k);
+        let starts = over.block_starts(a.cols, a.block.cols).unwrap();
+        let (columns, numbers) = Numbering::of_columns(over, &starts, entries.len(), column).unwrap();
+        let columns = Arc::new(columns);
+        let rows = match a.rows == a.cols {
+            true => Arc::clone(&columns),
+            false => {
+                let starts = over.block_starts(a.rows, a.block.rows).unwrap();
+                Arc::new(Numbering::new(over, &starts, Vec::new()).unwrap())
+            }
+        };
+        DividedMatrix::of_own_rows(rows, columns, a.block, (&offsets, numbers, values)).unwrap()
+    }
+
+    /// Runs `work` on ranks of which the finest level has these first rows.
+    pub fn on_ranks(starts: &[usize], work: impl Fn(&Arc<Distribution>) + Sync) {
+        let one = |communicator| work(&Distribution::new(Arc::new(Ranks::new(communicator)), starts.to_vec()));
+        std::thread::scope(|scope| {
+            let one = &one;
+            let all = threads(starts.len() - 1).into_iter().map(|communicator| scope.spawn(move || one(communicator)));
+            all.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+}

@@ -252,3 +252,53 @@ fn own_pattern<T>(coarse: &HostPattern, r: &DividedMatrix<T>, all: &LocalNumbers
     let offsets = try_collect(offsets[rows.start..=rows.end].iter().map(|offset| offset - entries.start as i64))?;
     Ok((offsets, try_collect(columns[entries].iter().map(number))?))
 }
+
+#[cfg(feature = "unit-tests")]
+mod tests {
+    use super::*;
+    use crate::host::distributed::divided::testing::{divided, on_ranks, random};
+    use crate::host::distributed::transposition::transposed;
+    use crate::host::transpose::transpose;
+
+    #[test]
+    fn a_product_is_that_of_one_rank_and_so_is_its_update() {
+        let block = |rows, cols| Block { rows, cols };
+        for (n, m, of_a, of_p) in [
+            (3000, 1600, Block::SCALAR, Block::SCALAR),
+            (600, 100, block(3, 3), block(3, 6)),
+            (900, 30, block(1, 1), block(1, 1)),
+        ] {
+            let (a, p) = (random(n, n, 5, of_a, 3), random(n, m, 2, of_p, 4));
+            let r = transpose(&p.view()).unwrap();
+            let shared = p.clone().into_shared();
+            let expected = galerkin::product(&r.view(), &a.view(), &shared).unwrap();
+            let rows = n * of_a.rows;
+            for starts in [[0, rows / 6 * 3, rows / 6 * 3, rows], [0, 0, 3, rows], [0, rows, rows, rows]] {
+                on_ranks(&starts, |over| {
+                    let (a, p) = (divided(over, &a), divided(over, &p));
+                    let p = DividedMatrix { rows: Arc::clone(&a.rows), ..p };
+                    let own = p.matrix.structure.own_arrays().0;
+                    let offsets = a.rows.among_ghosts(own).unwrap();
+                    let columns = p.matrix.structure.own_arrays().1.to_vec();
+                    let structure = Structure::new(a.rows.count(), p.columns.count(), of_p, offsets, columns);
+                    let matrix = SharedCsr { structure: Arc::new(structure), values: Arc::clone(&p.matrix.values) };
+                    let p = p.with(matrix);
+                    let r = transposed(over, &p).unwrap();
+                    let factors = Factors { r: &r, a: &a, p: &p };
+                    // No level is divided here, so that all rows are gathered.
+                    let HostMatrix::Rows(found) = product(over, factors).unwrap() else { panic!("it is complete") };
+                    assert_eq!(found.structure.own_arrays(), expected.structure.own_arrays(), "{n} {starts:?}");
+                    assert!(found.values.as_slice() == expected.values.as_slice(), "{n} {starts:?}");
+                    let pattern = HostPattern::Rows(Arc::clone(&found.structure));
+                    let (symbolic, ap) = DividedProduct::new(over, factors, &pattern).unwrap();
+                    let ap_again = symbolic.numeric(over, factors).unwrap();
+                    assert!(ap == ap_again);
+                    let HostMatrix::Rows(again) = symbolic.coarse(over, factors, &ap, &pattern).unwrap() else {
+                        panic!("it is complete")
+                    };
+                    assert!(again.values.as_slice() == expected.values.as_slice(), "{n} {starts:?}");
+                });
+            }
+        }
+    }
+}

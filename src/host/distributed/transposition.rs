@@ -149,3 +149,33 @@ impl DividedTransposition {
         self.local.owned_bytes() + self.positions.bytes() + self.messages.bytes()
     }
 }
+
+#[cfg(feature = "unit-tests")]
+mod tests {
+    use super::*;
+    use crate::host::distributed::divided::gathered;
+    use crate::host::distributed::divided::testing::{divided, on_ranks, random};
+    use crate::sparse::Block;
+
+    #[test]
+    fn a_transpose_is_that_of_one_rank_and_so_are_its_values_alone() {
+        for block in [Block::SCALAR, Block { rows: 2, cols: 3 }] {
+            // A coarse level with rows on three ranks, and one on the first alone.
+            for (rows, cols) in [(3000, 1600), (600, 40)] {
+                let a = random(rows, cols, 4, block, 7);
+                let expected = transpose::transpose(&a.view()).unwrap();
+                let n = rows * block.rows;
+                let all_starts = [[0, n / 4 * 2, n / 4 * 2, n], [0, 0, 6, n], [0, n, n, n]];
+                for starts in all_starts {
+                    on_ranks(&starts, |over| {
+                        let part = divided(over, &a);
+                        let t = transposed(over, &part).unwrap();
+                        assert!(gathered(over, &t).unwrap() == expected, "{rows} {starts:?}");
+                        let symbolic = DividedTransposition::new(over, &part).unwrap();
+                        assert_eq!(symbolic.numeric(over, &part).unwrap(), t.matrix.values.as_slice());
+                    });
+                }
+            }
+        }
+    }
+}
