@@ -40,8 +40,8 @@ impl<S> From<SharedCsr<S>> for HostMatrix<S> {
 }
 
 impl<S: Number> HostMatrix<S> {
-    /// The matrix in rows, for components that have no formula for grids; those are set up with rows. Of a divided matrix the
-    /// part that is here.
+    /// The matrix in rows, for components that have no formula for grids; those are set up with rows. Of a divided
+    /// matrix the part that is here.
     pub fn rows(&self) -> &SharedCsr<S> {
         match self {
             HostMatrix::Rows(a) => a,

@@ -11,9 +11,6 @@ use std::ops::Range;
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
-    /// Whether loops over common blocks are unrolled. Each shape is compiled apart.
-    const UNROLLS_BLOCKS: bool = true;
-
     /// Block rows.
     fn rows(&self) -> usize;
     /// Block columns.
@@ -105,8 +102,6 @@ struct Divided<'a, T, F> {
 }
 
 impl<T: Scalar, F: Factor<T>> Factor<T> for Divided<'_, T, F> {
-    const UNROLLS_BLOCKS: bool = false;
-
     fn rows(&self) -> usize {
         self.inside.len() + self.fetched.rows()
     }
@@ -250,15 +245,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
         let dimensions = (outer.rows, inner, outer.cols);
-        self.positions.with(|position| {
-            if const { B::UNROLLS_BLOCKS } {
-                return with_shape!(dimensions, shape => self.rows_with(range, out, position, shape));
-            }
-            match dimensions {
-                (1, 1, 1) => self.rows_with(range, out, position, Fixed::<1, 1, 1>),
-                (rows, inner, cols) => self.rows_with(range, out, position, Dynamic { rows, inner, cols }),
-            }
-        })
+        self.positions.with(|position| with_shape!(dimensions, shape => self.rows_with(range, out, position, shape)))
     }
 
     fn rows_with(

@@ -141,8 +141,8 @@ fn starts(ranks: &Ranks, given: &GivenRows) -> Result<Vec<usize>> {
 }
 
 impl Matrix {
-    /// Collective: a square matrix of which each rank of the context's communicator has contiguous rows, those of rank 0
-    /// first. A rank may have none. Where a rank fails, also with what it gives, every rank does.
+    /// Collective: a square matrix of which each rank of the context's communicator has contiguous rows, those of
+    /// rank 0 first. A rank may have none. Where a rank fails, also with what it gives, every rank does.
     pub fn distributed(context: &Context, given: Result<GivenRows>) -> Result<Matrix> {
         let ranks = Arc::new(Ranks::new(context.communicator()?));
         ranks.run(|| {
@@ -277,8 +277,8 @@ impl Matrix {
         })
     }
 
-    /// The rows of this rank for a divided set-up: rows and columns have the local numbers of the columns, and rows of ghosts
-    /// are empty. Columns and values are shared. Refuses a row without a diagonal.
+    /// The rows of this rank for a divided set-up: rows and columns have the local numbers of the columns, and rows
+    /// of ghosts are empty. Columns and values are shared. Refuses a row without a diagonal.
     pub(crate) fn among_ghosts(&self, rows: &DistributedRows) -> Result<Matrix> {
         let own = rows.first..rows.first + rows.halo.own;
         let numbers = LocalNumbers::new(own, try_copy(&rows.ghosts)?)?;

@@ -1,8 +1,8 @@
 //! Coarse unknowns of a level whose strength graph is divided among ranks.
 //!
-//! Each rank has its rows of the graph, and the states of the unknowns that they couple to. In each round of PMIS or of a
-//! distance-2 independent set, ranks send the states of unknowns at their boundary to neighbours. Random numbers are
-//! hashes of global indices, and every step reads the states before it, so that the result is that of one rank.
+//! Each rank has its rows of the graph, and the states of the unknowns that they couple to. In each round of PMIS or
+//! of a distance-2 independent set, ranks send the states of unknowns at their boundary to neighbours. Random numbers
+//! are hashes of global indices, and every step reads the states before it, so that the result is that of one rank.
 
 use super::divided::{DividedLevel, sum};
 use super::transposition::transposed_graph;

@@ -34,8 +34,8 @@ pub(super) fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usi
 }
 
 impl FetchedRows {
-    /// The rows of the ghosts of `numbers`. `row` has the columns of an own row, which are counted from 0, and `global` the
-    /// global number of a column. Collective.
+    /// The rows of the ghosts of `numbers`. `row` has the columns of an own row, which are counted from 0, and
+    /// `global` the global number of a column. Collective.
     pub fn new<'a>(
         over: &Distribution,
         numbers: &Arc<Numbering>,

@@ -1,5 +1,5 @@
-//! The coarse matrix R A P where its factors are divided among ranks. Each factor has the rows of this rank and those of
-//! others that the one before it refers to.
+//! The coarse matrix R A P where its factors are divided among ranks. Each factor has the rows of this rank and those
+//! of others that the one before it refers to.
 
 use super::divided::{DividedMatrix, gathered};
 use super::fetched::FetchedRows;
@@ -174,8 +174,8 @@ impl DividedProduct {
         self.ap.numeric(&a.matrix.view(), p, &self.ap_offsets, |_, _| ())
     }
 
-    /// Numeric phase of R A P from the values of A P: the rows of this rank, or all where the level is complete on every
-    /// rank. Collective.
+    /// Numeric phase of R A P from the values of A P: the rows of this rank, or all where the level is complete on
+    /// every rank. Collective.
     pub fn coarse<T: Scalar>(
         &self,
         over: &Distribution,

@@ -1,5 +1,5 @@
-//! What extended+i interpolation of own rows reads of other ranks: the rows of the matrix and of its strength graph that
-//! own ones refer to, and the coarse unknowns among their columns.
+//! What extended+i interpolation of own rows reads of other ranks: the rows of the matrix and of its strength graph
+//! that own ones refer to, and the coarse unknowns among their columns.
 
 use super::divided::{DividedMatrix, DividedPattern};
 use super::fetched::FetchedRows;
@@ -96,7 +96,8 @@ impl Surroundings {
         Ok((matrix, Graph { offsets: spread(&of_graph)?, columns }))
     }
 
-    /// Own rows of interpolation, by the numbers of coarse unknowns that are near, or those of an earlier pattern. Collective.
+    /// Own rows of interpolation, by the numbers of coarse unknowns that are near, or those of an earlier pattern.
+    /// Collective.
     fn weights<T: Scalar>(
         &self,
         over: &Distribution,

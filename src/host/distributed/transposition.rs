@@ -1,5 +1,5 @@
-//! The transpose of a matrix whose rows are divided among ranks. Each rank has the transpose of its rows, and sends what
-//! belongs to the rows of others, which are the ghosts among its columns.
+//! The transpose of a matrix whose rows are divided among ranks. Each rank has the transpose of its rows, and sends
+//! what belongs to the rows of others, which are the ghosts among its columns.
 
 use super::divided::{COLUMNS, DividedLevel, DividedMatrix, LENGTHS, NUMBERS, exchange};
 use super::fetched::widened;
@@ -56,8 +56,8 @@ impl Transposition {
         Ok(offsets)
     }
 
-    /// From something for each entry of the transpose of the rows of this rank, `width` elements each, that for its rows of
-    /// the transpose. Collective.
+    /// From something for each entry of the transpose of the rows of this rank, `width` elements each, that for its
+    /// rows of the transpose. Collective.
     fn exchanged<E: Element>(&self, over: &Distribution, tag: i32, own: &[E], width: usize) -> Result<Vec<E>> {
         let halo = &self.numbers.halo;
         let incoming = self.receives.iter().map(|part| part.length).sum::<usize>();
