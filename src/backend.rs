@@ -299,8 +299,10 @@ pub trait StorageFactory: Backend {
     fn has_whole_vectors(&self) -> bool {
         true
     }
-    /// Stores an array.
+    /// Stores an array; over ranks the part of this rank.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
+    /// Stores an array that is the part of this rank.
+    fn own_array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// Stores a matrix as an operator.
     fn matrix<S: Number, X: Number, Y: Number>(
         &self,

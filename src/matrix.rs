@@ -10,6 +10,7 @@ mod distributed;
 mod functions;
 mod grid_copy;
 mod import;
+mod near_null_over_ranks;
 mod near_null_space;
 mod operator;
 mod permuted;
@@ -17,6 +18,7 @@ mod stencil_storage;
 pub(crate) mod units;
 
 use crate::backend::Operator;
+use crate::comm::Numbering;
 use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::Gpu;
@@ -137,6 +139,8 @@ pub struct Matrix {
     operators: Mutex<Vec<KeptOperator>>,
     /// Of a matrix over ranks, whose storage has the rows of this rank.
     distributed: Option<Arc<DistributedRows>>,
+    /// Of the rows of this rank in a divided set-up the numbers of rows and columns.
+    local: Option<Arc<Numbering>>,
 }
 
 /// A matrix or its transpose.
@@ -188,6 +192,7 @@ impl Matrix {
             changes,
             operators,
             distributed: None,
+            local: None,
         }
     }
 

@@ -237,7 +237,7 @@ impl Inverse {
     fn count_work(&mut self) {
         let report = self.report();
         let factors = report.fsai.as_ref().map_or(0, |fsai| 2 * fsai.nonzeros);
-        self.work = (report.nonzeros() + factors).max(self.matrix.rows());
+        self.work = (report.nonzeros() + factors).max(self.matrix.whole_rows());
         let degree = |smoother: &str| match smoother.starts_with("chebyshev") {
             true => self.config.int("amg.smoother.chebyshev.degree"),
             false => 1,
@@ -247,7 +247,7 @@ impl Inverse {
             .levels
             .iter()
             .map(|level| level.nonzeros * ((level.pre_sweeps + level.post_sweeps) * degree(&level.smoother)).max(1));
-        self.operations = 2.0 * (products.sum::<usize>() + factors + self.matrix.rows()) as f64;
+        self.operations = 2.0 * (products.sum::<usize>() + factors + self.matrix.whole_rows()) as f64;
     }
 
     /// Multiplications and additions of an application, about.
@@ -383,7 +383,7 @@ impl Inverse {
 
     /// Scalar rows; over ranks those of this rank.
     pub fn rows(&self) -> usize {
-        let rows = self.matrix.rows();
+        let rows = self.matrix.whole_rows();
         self.over().map_or(rows, |(over, _)| over.own(rows).len())
     }
 

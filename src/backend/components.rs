@@ -351,7 +351,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
     /// D^-1 times `factor` in its storage format, where the solve phase runs, and the number of values there.
     pub fn stored<N: Number>(&self, inverse: &S::Buffer<T>, factor: f64) -> Result<(B::Buffer<N>, usize)> {
         let stored = self.setup.stored_array::<T, N>(inverse, factor, self.level, self.checks)?;
-        Ok((self.setup.array(self.to, stored)?, self.to.local(self.a.scalar_rows()) * self.width()))
+        Ok((self.setup.rows_of_level(self.to, self.a, stored)?, self.to.local(self.a.scalar_rows()) * self.width()))
     }
 
     /// The matrix in a storage format of the smoother's own.

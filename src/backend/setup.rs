@@ -318,8 +318,8 @@ pub(crate) trait Setup: Backend {
         size: usize,
         symbolic: Option<&Self::Nodes>,
     ) -> Result<(Self::Matrix<T>, Self::Nodes)>;
-    /// The constant in each component of a node.
-    fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<Self::NearNullSpace>;
+    /// The constant in each component of a block of a matrix.
+    fn constants<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::NearNullSpace>;
     /// Stored scalar values, on all ranks where set-up is divided.
     fn all_entries<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<usize> {
         Ok(a.entries())
@@ -521,6 +521,15 @@ pub(crate) trait Store<B: Backend>: Setup {
     }
     /// An array.
     fn array<S: Number>(&self, to: &B, values: Self::Buffer<S>) -> Result<B::Buffer<S>>;
+    /// An array with some values for each row of a matrix, as [`Setup::inverse_diagonal`] gives them.
+    fn rows_of_level<T: Scalar, S: Number>(
+        &self,
+        to: &B,
+        _a: &Self::Matrix<T>,
+        values: Self::Buffer<S>,
+    ) -> Result<B::Buffer<S>> {
+        self.array(to, values)
+    }
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Self::Buffer<S>)
     -> Result<Box<dyn Operator<B, V>>>;

@@ -85,14 +85,16 @@ impl Halo {
         };
         let receives = (0..size).filter(|of| *of != rank).map(part).filter(|part| part.length > 0);
         let receives = over.ranks.agree(try_collect(receives))?;
-        let mut wanted = over.ranks.agree(try_vec(size, 0_u64))?;
-        receives.iter().for_each(|part| wanted[part.rank] = part.length as u64);
-        let (counts, _) = over.ranks.gather(&wanted)?;
+        // Each rank tells whom it wants how many elements of. All ranks have these lists, whose length is the number of
+        // neighbours.
+        let wanted = receives.iter().map(|part| [part.rank as u64, part.length as u64]);
+        let wanted = over.ranks.agree(try_collect(wanted))?;
+        let (all, lists) = over.ranks.gather(wanted.as_flattened())?;
         let mut sends = Vec::new();
         let mut begin = 0;
-        for to in 0..size {
-            let length = counts[to * size + rank] as usize;
-            if length > 0 {
+        for (to, list) in lists.windows(2).enumerate() {
+            let of = all[list[0]..list[1]].chunks_exact(2).find(|of| of[0] == rank as u64);
+            if let Some(length) = of.map(|of| of[1] as usize) {
                 try_push(&mut sends, Part { rank: to, begin, length })?;
                 begin += length;
             }

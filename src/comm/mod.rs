@@ -6,6 +6,7 @@
 mod bytes;
 mod distribution;
 pub(crate) mod halo;
+mod numbering;
 mod ranks;
 mod sum;
 mod thread_ranks;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub(crate) use bytes::{bytes, bytes_mut};
 pub use distribution::{Distribution, FEWEST_ROWS};
 pub(crate) use halo::{Halo, LocalColumns};
+pub(crate) use numbering::{LocalNumbers, Numbering, Renumbering};
 pub use ranks::{Ranks, Spread};
 pub(crate) use ranks::{from_ordered, ordered, unavailable};
 pub(crate) use sum::ReproducibleSum;

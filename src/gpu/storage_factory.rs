@@ -253,6 +253,10 @@ impl StorageFactory for Gpu {
         }
     }
 
+    fn own_array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
+        self.alone().upload(&values)
+    }
+
     fn matrix_of_level<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,

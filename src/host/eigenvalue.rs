@@ -2,6 +2,8 @@
 //! steps. Both need nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is
 //! symmetric when A is.
 
+use super::distributed::divided::DividedLevel;
+use super::distributed::sums::Sums;
 use super::stencil::{product, setup};
 use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
@@ -14,6 +16,7 @@ use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, SharedStencil};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows that stay in the cache of a processor while they are used for two things.
@@ -73,11 +76,60 @@ fn product_and_bound<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T], alpha: T, x: 
 
 /// A matrix that an eigenvalue is estimated for.
 pub(crate) trait Products<T: Scalar>: Sync {
+    /// Rows of all ranks.
     fn scalar_rows(&self) -> usize;
     /// y = alpha A x.
     fn apply(&self, alpha: T, x: &[T], y: &mut [T]);
     /// The same, and the largest row sum of D^-1 A.
     fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64>;
+    /// Where the rows are divided among ranks, the part that is here.
+    fn divided(&self) -> Option<&DividedProducts<'_, T>> {
+        None
+    }
+}
+
+/// The rows of this rank of a matrix. Vectors have own elements alone, but for those that are multiplied: they have as
+/// many elements as there are local numbers.
+pub(crate) struct DividedProducts<'a, T> {
+    level: DividedLevel<'a>,
+    /// The own rows.
+    a: CsrView<'a, T>,
+    sums: Sums<'a>,
+}
+
+impl<'a, T: Scalar> DividedProducts<'a, T> {
+    /// Of a matrix with rows of ghosts, too, which are empty.
+    pub fn new(level: DividedLevel<'a>, a: &CsrView<'a, T>) -> Result<DividedProducts<'a, T>> {
+        let starts = level.over.starts(level.numbers.total * a.block.rows)?;
+        let sums = Sums::new(level.over, starts);
+        Ok(DividedProducts { level, a: a.some_rows(level.numbers.inside()), sums })
+    }
+
+    /// Where the own elements are among those of all local numbers.
+    fn inside(&self) -> Range<usize> {
+        let (inside, n) = (self.level.numbers.inside(), self.a.block.rows);
+        inside.start * n..inside.end * n
+    }
+}
+
+impl<T: Scalar> Products<T> for DividedProducts<'_, T> {
+    fn scalar_rows(&self) -> usize {
+        self.level.numbers.total * self.a.block.rows
+    }
+
+    fn apply(&self, alpha: T, x: &[T], y: &mut [T]) {
+        spmv::apply(&self.a, alpha, x, T::ZERO, y);
+    }
+
+    fn apply_and_bound(&self, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> Result<f64> {
+        let over = self.level.over;
+        let bound = over.max(product_and_bound(&self.a, inverse, alpha, x, y));
+        over.ranks.status().map(|()| bound)
+    }
+
+    fn divided(&self) -> Option<&DividedProducts<'_, T>> {
+        Some(self)
+    }
 }
 
 impl<T: Scalar> Products<T> for CsrView<'_, T> {
@@ -111,37 +163,62 @@ impl<T: Scalar> Products<T> for SharedStencil<T> {
 
 /// A vector u of the dual space and z = D^-1 u.
 struct Pair<'a, T> {
+    a: &'a dyn Products<T>,
     inverse: &'a [T],
     width: usize,
     u: Vec<T>,
     z: Vec<T>,
+    /// Where the elements of u are in z.
+    inside: Range<usize>,
 }
 
 impl<'a, T: Scalar> Pair<'a, T> {
     /// A random start that weighs all rows alike: u is random over the root of D^-1's diagonal. Also gives u z.
-    fn start(n: usize, inverse: &'a [T]) -> Result<(Pair<'a, T>, f64)> {
-        let (u, z) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
-        let mut pair = Pair { inverse, width: block_width(inverse, &u), u, z };
+    fn start(a: &'a dyn Products<T>, inverse: &'a [T]) -> Result<(Pair<'a, T>, f64)> {
+        // Random numbers are those of global numbers.
+        let (inside, first, length) = match a.divided() {
+            None => (0..a.scalar_rows(), 0, a.scalar_rows()),
+            Some(divided) => (divided.inside(), divided.sums.own().start, divided.a.scalar_cols()),
+        };
+        let (u, z) = (try_vec(inside.len(), T::ZERO)?, try_vec(length, T::ZERO)?);
+        let mut pair = Pair { a, inverse, width: block_width(inverse, &u), u, z, inside };
         let width = pair.width;
         let square = pair.fill(|start, u| {
             for (k, u) in u.iter_mut().enumerate() {
                 let i = start + k;
-                let random = (hash(i, 0) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
+                let random = (hash(first + i, 0) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
                 let d = inverse[i * width + i % width].to_f64().abs();
                 *u = T::from_f64(if d == 0.0 { 0.0 } else { random / d.sqrt() });
             }
-        });
+        })?;
         Ok((pair, square))
     }
 
-    /// Lets `work` set u, sets z and gives u z, all in one pass.
-    fn fill(&mut self, work: impl Fn(usize, &mut [T]) + Sync) -> f64 {
-        let (inverse, width) = (self.inverse, self.width);
-        par::sum_mut2(&mut self.u, &mut self.z, par::GRAIN / width * width, |start, u, z| {
+    /// Lets `work` set u, sets z and gives u z, all in one pass where the vectors are whole.
+    fn fill(&mut self, work: impl Fn(usize, &mut [T]) + Sync) -> Result<f64> {
+        let (of, inverse, width) = (self.a, self.inverse, self.width);
+        let set = |start: usize, u: &mut [T], z: &mut [T]| {
             work(start, u);
             multiply_blocks(width, &inverse[start * width..], u, z, |du, z| *z = du);
-            dot_piece(u, z)
-        })
+        };
+        let grain = par::GRAIN / width * width;
+        let Some(DividedProducts { level, a, sums }) = of.divided() else {
+            return Ok(par::sum_mut2(&mut self.u, &mut self.z, grain, |start, u, z| {
+                set(start, u, z);
+                dot_piece(u, z)
+            }));
+        };
+        par::for_each_mut2(&mut self.u, &mut self.z[self.inside.clone()], grain, set);
+        level.numbers.exchange(level.over, a.block.rows, &mut self.z)?;
+        sums.dot(&self.u, &self.z[self.inside.clone()], grain)
+    }
+
+    /// z · q.
+    fn dot(&self, host: &Host, q: &[T]) -> Result<f64> {
+        match self.a.divided() {
+            None => Ok(host.dot(&self.z, q)),
+            Some(divided) => divided.sums.dot(&self.z[self.inside.clone()], q, par::GRAIN),
+        }
     }
 }
 
@@ -155,13 +232,14 @@ fn lanczos<T: Scalar>(
     earlier: Option<&Largest>,
 ) -> Result<Largest> {
     let n = a.scalar_rows();
-    let (mut pair, square) = Pair::start(n, inverse)?;
+    let (mut pair, square) = Pair::start(a, inverse)?;
+    let here = pair.u.len();
     // A negative definite A has a negative definite D: the estimate is that of -A.
     let sign = square.signum();
     let mut beta = (sign * square).sqrt();
-    let mut previous = try_vec(n, T::ZERO)?;
+    let mut previous = try_vec(here, T::ZERO)?;
     let mut previous_beta = 1.0;
-    let mut q = try_vec(n, T::ZERO)?;
+    let mut q = try_vec(here, T::ZERO)?;
     let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let steps = if beta == 0.0 { 0 } else { steps.min(n) };
     let mut bound = 0.0;
@@ -171,7 +249,7 @@ fn lanczos<T: Scalar>(
             0 => bound = a.apply_and_bound(inverse, factor, &pair.z, &mut q)?,
             _ => a.apply(factor, &pair.z, &mut q),
         }
-        let alpha = sign * host.dot(&pair.z, &q) / beta;
+        let alpha = sign * pair.dot(host, &q)? / beta;
         alphas.push(alpha);
         if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over::<T>(&alphas, &betas, bound)) {
             return Ok(largest);
@@ -190,7 +268,7 @@ fn lanczos<T: Scalar>(
             for ((u, v), q) in u.iter_mut().zip(&v[start..]).zip(&q[start..]) {
                 *u = *q - of_v * *v - of_previous * *u;
             }
-        });
+        })?;
         previous_beta = beta;
         beta = (sign * square).sqrt();
         // Also ends where D is not definite, and its inner product none.
@@ -204,7 +282,7 @@ fn lanczos<T: Scalar>(
 
 /// The growth of a vector's norm in the last product with D^-1 A.
 fn power<T: Scalar>(host: &Host, a: &dyn Products<T>, inverse: &[T], steps: usize) -> Result<Largest> {
-    let (mut pair, square) = Pair::start(a.scalar_rows(), inverse)?;
+    let (mut pair, square) = Pair::start(a, inverse)?;
     let mut q = host.zeros(pair.u.len())?;
     let mut norm = square.abs().sqrt();
     let mut bound = 0.0;
@@ -219,7 +297,7 @@ fn power<T: Scalar>(host: &Host, a: &dyn Products<T>, inverse: &[T], steps: usiz
             _ => a.apply(factor, &pair.z, &mut q),
         }
         let q = &q;
-        norm = pair.fill(|start, u| u.copy_from_slice(&q[start..start + u.len()])).abs().sqrt();
+        norm = pair.fill(|start, u| u.copy_from_slice(&q[start..start + u.len()]))?.abs().sqrt();
     }
     Ok(Largest::from_power::<T>(norm, bound))
 }

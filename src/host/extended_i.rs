@@ -6,11 +6,12 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
-use super::distributed::divided::{NeighbourRows, own_rows_alone};
+use super::distributed::divided::DividedMatrix;
+use super::distributed::surroundings::Surroundings;
 use super::interleaved_sum::InterleavedSum;
 use super::truncate::{self, Truncation};
 use super::two_stage::{self, Stages};
-use super::{Host, rows};
+use super::{Host, HostMatrix, HostPattern, rows};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::setup::Coarse;
@@ -34,6 +35,19 @@ pub fn interpolate<T: Scalar>(
     by_formula(Formula::ExtendedI, a, s, coarse, only, truncation, pattern)
 }
 
+/// The same where coarse unknowns have these numbers on the coarse level, which ties are broken by.
+pub(super) fn interpolate_numbered<T: Scalar>(
+    a: &CsrView<'_, T>,
+    s: &Graph,
+    coarse: &[bool],
+    only: &[u32],
+    (truncation, numbers): (Truncation, &[i32]),
+    pattern: Option<&Structure>,
+) -> Result<Csr<T>> {
+    let number = |column: i32| numbers[column as usize];
+    rows_by_formula(Formula::ExtendedI, a, s, coarse, Some(only), (truncation, &number), pattern)
+}
+
 /// The same by either formula.
 pub fn by_formula<T: Scalar>(
     formula: Formula,
@@ -42,6 +56,21 @@ pub fn by_formula<T: Scalar>(
     coarse: &[bool],
     only: Option<&[u32]>,
     truncation: Truncation,
+    pattern: Option<&Structure>,
+) -> Result<Csr<T>> {
+    rows_by_formula(formula, a, s, coarse, only, (truncation, &|column| column), pattern)
+}
+
+/// The number on the coarse level of a coarse unknown.
+type CoarseNumber<'a> = &'a (dyn Fn(i32) -> i32 + Sync);
+
+fn rows_by_formula<T: Scalar>(
+    formula: Formula,
+    a: &CsrView<'_, T>,
+    s: &Graph,
+    coarse: &[bool],
+    only: Option<&[u32]>,
+    truncation: (Truncation, CoarseNumber<'_>),
     pattern: Option<&Structure>,
 ) -> Result<Csr<T>> {
     assert_eq!(a.block, Block::SCALAR);
@@ -280,11 +309,11 @@ impl<T: Scalar> Row<T> {
     }
 
     /// Keeps the largest weights and rescales them to the row sum.
-    fn truncate(&mut self, truncation: Truncation) -> Result<()> {
+    fn truncate(&mut self, (truncation, number): (Truncation, CoarseNumber<'_>)) -> Result<()> {
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
         try_extend(&mut kept, self.weights().filter(|(_, w)| *w != T::ZERO))?;
-        truncate::truncate_to(&mut kept, self.total, truncation);
+        truncate::truncate_to(&mut kept, self.total, truncation, number);
         self.kept = kept;
         Ok(())
     }
@@ -301,7 +330,7 @@ impl<T: Scalar> Row<T> {
 pub struct ExtendedI;
 
 /// Where set-up is divided, the rows of other ranks that weights depend on.
-struct OfOtherRanks(Arc<NeighbourRows>);
+struct OfOtherRanks(Arc<Surroundings>);
 
 impl InterpolationSymbolic<Host> for OfOtherRanks {
     fn bytes(&self) -> usize {
@@ -311,19 +340,19 @@ impl InterpolationSymbolic<Host> for OfOtherRanks {
 
 /// The rows of this rank. Collective.
 fn divided<T: Scalar>(
-    over: &Arc<Distribution>,
+    (over, a): (&Arc<Distribution>, &DividedMatrix<T>),
     input: &InterpolationInput<'_, Host, T>,
 ) -> Result<Interpolated<Host, T>> {
-    let own = input.a.view();
-    let rows = match input.symbolic::<OfOtherRanks>() {
-        Some(OfOtherRanks(rows)) => Arc::clone(rows),
-        None => Arc::new(NeighbourRows::new(over, &own, input.graph)?),
+    let surroundings = match input.symbolic::<OfOtherRanks>() {
+        Some(OfOtherRanks(surroundings)) => Arc::clone(surroundings),
+        None => Arc::new(Surroundings::new(over, a, input.graph, input.splitting("extended_i")?)?),
     };
-    let (a, s) = (rows.matrix(over, &own)?, rows.graph(input.graph)?);
-    let pattern = input.pattern().map(|pattern| &**pattern.rows());
-    let p = interpolate(&a.view(), &s, input.splitting("extended_i")?, None, input.truncation, pattern)?;
-    let p = own_rows_alone(over, &p.view())?.unwrap_or(p);
-    Ok(Interpolated { symbolic: Some(Arc::new(OfOtherRanks(rows))), ..Interpolated::alone(p.into_shared().into()) })
+    let p = match input.pattern() {
+        Some(HostPattern::Divided(pattern)) => surroundings.update(over, a, input.graph, pattern)?,
+        _ => surroundings.interpolate(over, a, input.graph, input.truncation)?,
+    };
+    let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(OfOtherRanks(surroundings));
+    Ok(Interpolated { symbolic: Some(symbolic), ..Interpolated::alone(HostMatrix::Divided(p)) })
 }
 
 /// The patterns of the stages of an aggressive level. The first update computes them, because most hierarchies are
@@ -338,8 +367,8 @@ impl InterpolationSymbolic<Host> for StagePatterns {
 
 impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
     fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
-        if let Some(over) = input.setup.divided(input.a.view().scalar_rows()) {
-            return divided(over, input);
+        if let Some(divided_a) = input.setup.divided(input.a) {
+            return divided(divided_a, input);
         }
         let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
         let pattern = input.pattern().map(|pattern| &**pattern.rows());

@@ -1,8 +1,8 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
-use super::distributed::update::{DividedProduct, Factors};
-use super::spgemm;
+use super::distributed::product::{DividedProduct, Factors};
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
+use super::{HostMatrix, HostPattern, spgemm};
 use crate::backend::setup::Symbolic;
 use crate::comm::Distribution;
 use crate::error::Result;
@@ -73,7 +73,7 @@ impl Symbolic for ProductSymbolic {
 pub(crate) fn product<T: Scalar>(r: &CsrView<'_, T>, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<SharedCsr<T>> {
     let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, &p.view())?)?;
     let Csr { offsets, columns, values, block, .. } = &mut coarse;
-    fill_empty_diagonals(offsets, columns, *block, values);
+    fill_empty_diagonals(offsets, 0, columns, *block, values);
     Ok(coarse.into_shared())
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn product_numeric<T: Scalar>(
     let ap = Values { offsets: &symbolic.ap_offsets, values: &ap, block };
     let (offsets, columns) = coarse.own_arrays();
     let mut values = symbolic.coarse.numeric(r, ap, offsets, |_, _| ())?;
-    fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
+    fill_empty_diagonals(offsets, 0, columns, coarse.block, &mut values);
     let product = SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) };
     Ok((product, ProductSymbolic::Whole(symbolic)))
 }
@@ -105,9 +105,9 @@ pub(crate) fn product_numeric<T: Scalar>(
 pub(crate) fn product_numeric_divided<T: Scalar>(
     over: &Arc<Distribution>,
     symbolic: &ProductSymbolic,
-    coarse: &Arc<Structure>,
+    coarse: &HostPattern,
     factors: Factors<'_, T>,
-) -> Result<(SharedCsr<T>, ProductSymbolic)> {
+) -> Result<(HostMatrix<T>, ProductSymbolic)> {
     let (symbolic, ap) = match symbolic {
         ProductSymbolic::Divided(symbolic) => (Arc::clone(symbolic), symbolic.numeric(over, factors)?),
         _ => {
@@ -120,13 +120,19 @@ pub(crate) fn product_numeric_divided<T: Scalar>(
 }
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are
-/// coupled to nothing: the unit row keeps them at zero.
-pub(super) fn fill_empty_diagonals<T: Scalar>(offsets: &[i64], columns: &[i32], block: Block, values: &mut [T]) {
+/// coupled to nothing: the unit row keeps them at zero. The diagonal of the first row is in column `first_column`.
+pub(super) fn fill_empty_diagonals<T: Scalar>(
+    offsets: &[i64],
+    first_column: usize,
+    columns: &[i32],
+    block: Block,
+    values: &mut [T],
+) {
     par::for_each_segment_mut(values, offsets, block.len(), par::ROW_GRAIN, |range, values| {
         let first = offsets[range.start] as usize;
         for i in range {
             let mut row = offsets[i] as usize..offsets[i + 1] as usize;
-            if let Some(k) = row.find(|k| columns[*k] as usize == i) {
+            if let Some(k) = row.find(|k| columns[*k] as usize == first_column + i) {
                 for r in 0..block.rows {
                     let d = &mut values[(k - first) * block.len() + r * block.cols + r];
                     if *d == T::ZERO {

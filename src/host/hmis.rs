@@ -184,7 +184,7 @@ pub struct Hmis;
 
 impl<T: Scalar> Coarsening<Host, T> for Hmis {
     fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
-        Ok(Coarse::Splitting(split(input.graph, &input.graph.transpose()?, input.seed)?))
+        Ok(Coarse::Splitting(split(input.graph, &input.graph.transpose()?, input.seed)?.into()))
     }
 }
 

@@ -17,6 +17,7 @@
 mod smoothing;
 
 use super::extended_i::coarse_numbers;
+use super::setup::Splitting;
 use super::truncate::{self, Truncation};
 use super::{Host, rows, spgemm};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
@@ -400,6 +401,7 @@ impl<T: Scalar> Interpolation<Host, T> for LeastSquares {
         let before = earlier.and_then(|earlier| Some((&earlier.reach[..], pattern?)));
         let Fitted { p, reach, coarse: joined } =
             interpolate(&input.a.view(), input.graph, coarse, space, how, before)?;
+        let joined = joined.map(Splitting::from);
         let reach = earlier.map_or_else(|| Arc::new(reach), |earlier| Arc::clone(&earlier.reach));
         let (mut smoothed, mut largest_eigenvalue, mut near_null_space) = (None, None, None);
         let p = match Smoothing::asked(input.parameters) {

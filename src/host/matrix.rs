@@ -2,7 +2,8 @@
 
 use crate::backend::setup::{SetupMatrix, SetupPattern, Symbolic};
 use crate::error::{Result, fail};
-use crate::host::distributed::update::DividedTransposition;
+use crate::host::distributed::divided::{DividedMatrix, DividedPattern};
+use crate::host::distributed::transposition::DividedTransposition;
 use crate::host::transpose::TransposeSymbolic;
 use crate::scalar::Number;
 use crate::sparse::{Block, CsrView, SharedCsr, SharedStencil, SharedTransfer, Storage, Structure};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub enum HostMatrix<S> {
     /// CSR or BSR.
     Rows(SharedCsr<S>),
+    /// The rows of this rank of a matrix in CSR or BSR.
+    Divided(DividedMatrix<S>),
     /// A stencil on a grid.
     Stencil(SharedStencil<S>),
     /// A transfer between two grids.
@@ -23,6 +26,7 @@ impl<S> Clone for HostMatrix<S> {
     fn clone(&self) -> Self {
         match self {
             HostMatrix::Rows(a) => HostMatrix::Rows(a.clone()),
+            HostMatrix::Divided(a) => HostMatrix::Divided(a.clone()),
             HostMatrix::Stencil(a) => HostMatrix::Stencil(a.clone()),
             HostMatrix::Transfer(a) => HostMatrix::Transfer(a.clone()),
         }
@@ -36,11 +40,21 @@ impl<S> From<SharedCsr<S>> for HostMatrix<S> {
 }
 
 impl<S: Number> HostMatrix<S> {
-    /// The matrix in rows, for components that have no formula for grids; those are set up with rows.
+    /// The matrix in rows, for components that have no formula for grids; those are set up with rows. Of a divided
+    /// matrix the part that is here.
     pub fn rows(&self) -> &SharedCsr<S> {
         match self {
             HostMatrix::Rows(a) => a,
+            HostMatrix::Divided(a) => &a.matrix,
             _ => unreachable!("components for matrices in rows are set up with rows"),
+        }
+    }
+
+    /// Block rows of this rank.
+    pub fn own_rows(&self) -> usize {
+        match self {
+            HostMatrix::Divided(a) => a.rows.own.len(),
+            a => SetupMatrix::rows(a),
         }
     }
 
@@ -53,6 +67,7 @@ impl<S: Number> HostMatrix<S> {
     pub fn to_rows(&self) -> Result<Cow<'_, SharedCsr<S>>> {
         Ok(match self {
             HostMatrix::Rows(a) => Cow::Borrowed(a),
+            HostMatrix::Divided(_) => return fail!(Internal, "a divided matrix came to a step for whole ones"),
             HostMatrix::Stencil(a) => Cow::Owned(a.to_rows()?),
             HostMatrix::Transfer(a) => Cow::Owned(a.to_rows()?),
         })
@@ -68,17 +83,18 @@ impl<S: Number> HostMatrix<S> {
 
     /// The same pattern with other values.
     pub(super) fn with_values(self, values: Vec<S>) -> Self {
-        let values = Arc::new(values);
         match self {
-            HostMatrix::Rows(a) => HostMatrix::Rows(SharedCsr { values, ..a }),
-            HostMatrix::Stencil(a) => HostMatrix::Stencil(SharedStencil { values, ..a }),
-            HostMatrix::Transfer(a) => HostMatrix::Transfer(SharedTransfer { values, ..a }),
+            HostMatrix::Rows(a) => HostMatrix::Rows(SharedCsr { values: Arc::new(values), ..a }),
+            HostMatrix::Divided(a) => HostMatrix::Divided(a.pattern().with(values)),
+            HostMatrix::Stencil(a) => HostMatrix::Stencil(SharedStencil { values: Arc::new(values), ..a }),
+            HostMatrix::Transfer(a) => HostMatrix::Transfer(SharedTransfer { values: Arc::new(values), ..a }),
         }
     }
 
     pub(super) fn values(&self) -> &Arc<dyn Storage<S>> {
         match self {
             HostMatrix::Rows(a) => &a.values,
+            HostMatrix::Divided(a) => &a.matrix.values,
             HostMatrix::Stencil(a) => &a.values,
             HostMatrix::Transfer(a) => &a.values,
         }
@@ -91,6 +107,7 @@ impl<S: Number> SetupMatrix for HostMatrix<S> {
     fn rows(&self) -> usize {
         match self {
             HostMatrix::Rows(a) => a.structure.rows,
+            HostMatrix::Divided(a) => a.rows.total,
             HostMatrix::Stencil(a) => a.pattern.grid.cells(),
             HostMatrix::Transfer(a) if a.transposed => a.pattern.grids.coarse.cells(),
             HostMatrix::Transfer(a) => a.pattern.grids.fine.cells(),
@@ -100,6 +117,7 @@ impl<S: Number> SetupMatrix for HostMatrix<S> {
     fn block(&self) -> Block {
         match self {
             HostMatrix::Rows(a) => a.structure.block,
+            HostMatrix::Divided(a) => a.matrix.structure.block,
             HostMatrix::Stencil(a) => Block::square(a.pattern.block),
             HostMatrix::Transfer(a) => Block::square(a.pattern.block),
         }
@@ -112,6 +130,7 @@ impl<S: Number> SetupMatrix for HostMatrix<S> {
     fn pattern(&self) -> HostPattern {
         match self {
             HostMatrix::Rows(a) => HostPattern::Rows(Arc::clone(&a.structure)),
+            HostMatrix::Divided(a) => HostPattern::Divided(a.pattern()),
             HostMatrix::Stencil(_) | HostMatrix::Transfer(_) => HostPattern::Grid,
         }
     }
@@ -127,6 +146,8 @@ impl<S: Number> SetupMatrix for HostMatrix<S> {
 pub enum HostPattern {
     /// Of CSR or BSR.
     Rows(Arc<Structure>),
+    /// Of the rows of this rank.
+    Divided(DividedPattern),
     /// Of a matrix on a grid, which has no arrays.
     Grid,
 }
@@ -136,6 +157,7 @@ impl HostPattern {
     pub fn rows(&self) -> &Arc<Structure> {
         match self {
             HostPattern::Rows(structure) => structure,
+            HostPattern::Divided(pattern) => &pattern.structure,
             HostPattern::Grid => unreachable!("components for matrices in rows are set up with rows"),
         }
     }
@@ -144,9 +166,9 @@ impl HostPattern {
 impl SetupPattern for HostPattern {
     fn bytes(&self, references: usize) -> usize {
         match self {
-            HostPattern::Rows(structure) if Arc::strong_count(structure) > references => 0,
-            HostPattern::Rows(structure) => structure.owned_bytes(),
             HostPattern::Grid => 0,
+            rows if Arc::strong_count(rows.rows()) > references => 0,
+            rows => rows.rows().owned_bytes(),
         }
     }
 }

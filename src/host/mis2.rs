@@ -7,7 +7,6 @@
 
 use super::Host;
 use super::distributed::coarsening;
-use super::distributed::divided::rows_of;
 use super::setup::Aggregates;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
@@ -128,15 +127,13 @@ pub struct Mis2;
 
 impl<T: Scalar> Coarsening<Host, T> for Mis2 {
     fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
-        let a = input.a.view();
-        let (of, count) = match input.setup.divided(a.scalar_rows()) {
-            Some(over) => {
-                let starts = over.block_starts(a.rows, a.block.rows)?;
-                coarsening::aggregate(over, input.graph, &starts, rows_of(over, &a), input.seed)?
+        Ok(Coarse::Aggregates(match input.setup.divided(input.a) {
+            Some((over, a)) => coarsening::aggregate(a.level(over), input.graph, input.seed)?,
+            None => {
+                let (of, count) = aggregate(input.graph, input.seed)?;
+                Aggregates { of, count }
             }
-            None => aggregate(input.graph, input.seed)?,
-        };
-        Ok(Coarse::Aggregates(Aggregates { of, count }))
+        }))
     }
 }
 

@@ -74,6 +74,7 @@ pub mod vector;
 
 use crate::comm::Distribution;
 use crate::threads::Threads;
+pub(crate) use distributed::divided::DividedMatrix;
 pub(crate) use matrix::{HostMatrix, HostPattern};
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub struct Host {
     threads: Threads,
     /// The ranks that have the other parts of vectors.
     over: Option<Arc<Distribution>>,
-    /// The ranks that have the other rows of matrices of set-up, whose vectors are complete.
+    /// The ranks that have the other rows of matrices of set-up.
     dividing: Option<Arc<Distribution>>,
 }
 
@@ -101,11 +102,6 @@ impl Host {
     /// The same for a set-up that is divided among ranks.
     pub(crate) fn dividing(&self, over: &Arc<Distribution>) -> Host {
         Host { threads: self.threads.clone(), over: None, dividing: Some(Arc::clone(over)) }
-    }
-
-    /// The ranks among which a level with `n` rows is divided in set-up.
-    fn divided(&self, n: usize) -> Option<&Arc<Distribution>> {
-        self.dividing.as_ref().filter(|over| over.is_divided(n))
     }
 
     /// The same without the other ranks.

@@ -1,5 +1,6 @@
 //! The near-null space of a level on the host.
 
+use super::setup::Splitting;
 use super::{Host, HostMatrix, HostPattern, filtered};
 use crate::backend::setup::{CoarseSet, Held, NearNullVectors};
 use crate::error::{Result, try_capacity, try_copy};
@@ -22,10 +23,10 @@ impl NearNullVectors<Host> for NearNullSpace {
         try_copy(&self.vectors[i * rows..][..rows])
     }
 
-    fn injected(&self, _: &Host, coarse: &Vec<bool>) -> Result<NearNullSpace> {
+    fn injected(&self, _: &Host, coarse: &Splitting) -> Result<NearNullSpace> {
         let mut all = try_capacity(self.count * coarse.count())?;
         for vector in self.vectors.chunks_exact(coarse.len().max(1)) {
-            all.extend(vector.iter().zip(coarse).filter(|(_, coarse)| **coarse).map(|(v, _)| *v));
+            all.extend(vector.iter().zip(coarse.iter()).filter(|(_, coarse)| **coarse).map(|(v, _)| *v));
         }
         Ok(NearNullSpace { dofs_per_node: 1, count: self.count, vectors: all })
     }

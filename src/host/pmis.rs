@@ -75,13 +75,9 @@ pub struct Pmis;
 
 impl<T: Scalar> Coarsening<Host, T> for Pmis {
     fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
-        let a = input.a.view();
-        Ok(Coarse::Splitting(match input.setup.divided(a.scalar_rows()) {
-            Some(over) => {
-                let starts = over.starts(a.rows)?;
-                coarsening::split(over, input.graph, &starts, over.own(a.rows), input.seed)?
-            }
-            None => split(input.graph, &input.graph.transpose()?, input.seed)?,
+        Ok(Coarse::Splitting(match input.setup.divided(input.a) {
+            Some((over, a)) => coarsening::split(a.level(over), input.graph, input.seed)?,
+            None => split(input.graph, &input.graph.transpose()?, input.seed)?.into(),
         }))
     }
 }

@@ -89,6 +89,14 @@ impl<T> Pieces<T> {
         Ok((offsets, starts))
     }
 
+    /// Changes the columns of each piece.
+    pub fn for_each_columns(&mut self, change: impl Fn(&mut [i32]) + Sync)
+    where
+        T: Send,
+    {
+        par::for_each_mut(&mut self.pieces, 1, |_, pieces| pieces.iter_mut().for_each(|p| change(&mut p.columns)));
+    }
+
     /// Entries of the longest row.
     pub fn longest(&self) -> usize {
         let lengths = self.pieces.iter().flat_map(|p| p.offsets.windows(2).map(|o| o[1] - o[0]));

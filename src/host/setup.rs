@@ -1,8 +1,10 @@
 //! The steps of set-up on the host.
 
 use super::any_matrix::AnyOperator;
-use super::distributed::divided::{self, DividedProducts};
-use super::distributed::update::{DividedTransposition, Factors};
+use super::distributed::divided::{self, DividedLevel, DividedMatrix};
+use super::distributed::product::{self, Factors};
+use super::distributed::transposition::{DividedTransposition, transposed};
+use super::eigenvalue::DividedProducts;
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::matrix::{HostMatrix, HostPattern, HostTransposition};
@@ -17,12 +19,13 @@ use crate::backend::setup::{
 };
 use crate::backend::spectrum::Largest;
 use crate::comm::{Distribution, Reduction};
-use crate::error::{Result, try_collect, try_vec};
+use crate::error::{Result, fail, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Colouring, CsrView, Graph, NearNullSpace, OwnRows, SharedCsr, SharedTransfer};
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 impl Held for Graph {
@@ -31,25 +34,54 @@ impl Held for Graph {
     }
 }
 
-/// A C/F splitting: `true` for the rows that are also coarse unknowns.
-impl Held for Vec<bool> {
+/// A C/F splitting: `true` for the rows that are also coarse unknowns. Where set-up is divided, of own rows and ghosts.
+#[derive(Debug, PartialEq)]
+pub struct Splitting {
+    of: Vec<bool>,
+    /// Coarse unknowns of all ranks.
+    count: usize,
+}
+
+impl Splitting {
+    /// Of own rows and ghosts, with so many coarse unknowns on all ranks.
+    pub fn of_ranks(of: Vec<bool>, count: usize) -> Splitting {
+        Splitting { of, count }
+    }
+}
+
+impl From<Vec<bool>> for Splitting {
+    fn from(of: Vec<bool>) -> Splitting {
+        let count = of.iter().filter(|c| **c).count();
+        Splitting { of, count }
+    }
+}
+
+impl Deref for Splitting {
+    type Target = [bool];
+
+    fn deref(&self) -> &[bool] {
+        &self.of
+    }
+}
+
+impl Held for Splitting {
     fn bytes(&self) -> usize {
-        size_of_val(self.as_slice())
+        size_of_val(self.of.as_slice())
     }
 }
 
-impl CoarseSet for Vec<bool> {
+impl CoarseSet for Splitting {
     fn count(&self) -> usize {
-        self.iter().filter(|c| **c).count()
+        self.count
     }
 }
 
-/// Aggregates of nodes.
+/// Aggregates of nodes. Where set-up is divided, of own nodes and ghosts.
 #[derive(Debug, PartialEq)]
 pub struct Aggregates {
     /// Number of the aggregate of each node, -1 for none.
     pub of: Vec<i32>,
-    /// How many there are.
+    /// How many there are, on all ranks.
     pub count: usize,
 }
 
@@ -69,7 +101,7 @@ impl Setup for Host {
     type Matrix<S: Number> = HostMatrix<S>;
     type Pattern = HostPattern;
     type Graph = Graph;
-    type Splitting = Vec<bool>;
+    type Splitting = Splitting;
     type Aggregates = Aggregates;
     type NearNullSpace = NearNullSpace;
     type Colouring = Colouring;
@@ -105,6 +137,8 @@ impl Setup for Host {
     fn to_scalar<T: Scalar>(&self, a: HostMatrix<T>) -> Result<HostMatrix<T>> {
         let rows = match a {
             HostMatrix::Rows(rows) => rows,
+            // Without blocks, as those of a matrix over ranks are taken apart.
+            HostMatrix::Divided(rows) => return Ok(HostMatrix::Divided(rows)),
             a => a.to_rows()?.into_owned(),
         };
         let is_scalar = rows.structure.block == Block::SCALAR;
@@ -112,22 +146,26 @@ impl Setup for Host {
     }
 
     fn to_nodes<T: Scalar>(&self, a: &HostMatrix<T>, size: usize, _: Option<&()>) -> Result<(HostMatrix<T>, ())> {
-        Ok((a.view().to_blocks(size)?.into_shared().into(), ()))
+        match self.divided(a) {
+            Some((over, a)) => Ok((HostMatrix::Divided(divided::to_nodes(over, a, size)?), ())),
+            None => Ok((a.view().to_blocks(size)?.into_shared().into(), ())),
+        }
     }
 
-    fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<NearNullSpace> {
-        NearNullSpace::constants(rows, dofs_per_node)
+    fn constants<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<NearNullSpace> {
+        let (rows, dofs) = (a.own_rows(), a.block().rows);
+        NearNullSpace::constants(rows * dofs, dofs)
     }
 
     fn all_entries<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<usize> {
-        match self.divided(a.scalar_rows()) {
-            Some(over) => over.all_entries(&a.view()),
+        match self.divided(a) {
+            Some((over, a)) => divided::sum(over, a.matrix.values.as_slice().len()),
             None => Ok(a.entries()),
         }
     }
 
     fn is_everywhere(&self, rows: usize, is_here: bool) -> Result<bool> {
-        match self.divided(rows) {
+        match self.dividing.as_ref().filter(|over| over.is_divided(rows)) {
             Some(over) => Ok(over.ranks.reduce(i64::from(is_here), Reduction::Min)? != 0),
             None => Ok(is_here),
         }
@@ -145,7 +183,7 @@ impl Setup for Host {
         Functions::per_unknown(of)
     }
 
-    fn coarse_functions(&self, functions: &Functions, coarse: &Vec<bool>) -> Result<Functions> {
+    fn coarse_functions(&self, functions: &Functions, coarse: &Splitting) -> Result<Functions> {
         functions.coarse(coarse)
     }
 
@@ -172,8 +210,8 @@ impl Setup for Host {
         })
     }
 
-    fn second_pass(&self, graph: &Graph, first: &Vec<bool>, seed: u64) -> Result<Vec<bool>> {
-        aggressive::thin(graph, first, seed)
+    fn second_pass(&self, graph: &Graph, first: &Splitting, seed: u64) -> Result<Splitting> {
+        aggressive::thin(graph, first, seed).map(Splitting::from)
     }
 
     fn transpose<T: Scalar>(&self, a: &HostMatrix<T>) -> Result<HostMatrix<T>> {
@@ -181,28 +219,21 @@ impl Setup for Host {
             HostMatrix::Transfer(p) => {
                 Ok(HostMatrix::Transfer(SharedTransfer { transposed: !p.transposed, ..p.clone() }))
             }
-            a => {
-                let a = a.to_rows()?;
-                let transposed = match self.divided(a.view().scalar_rows()) {
-                    Some(over) => divided::transposed(over, &a.view())?,
-                    None => transpose::transpose(&a.view())?,
-                };
-                Ok(transposed.into_shared().into())
-            }
+            a => match self.divided(a) {
+                Some((over, a)) => Ok(HostMatrix::Divided(transposed(over, a)?)),
+                None => Ok(transpose::transpose(&a.to_rows()?.view())?.into_shared().into()),
+            },
         }
     }
 
     fn transpose_symbolic<T: Scalar>(&self, a: &HostMatrix<T>, transposed: &HostPattern) -> Result<HostTransposition> {
-        match a {
-            HostMatrix::Rows(a) => {
-                let a = a.view();
-                Ok(match self.divided(a.scalar_rows()) {
-                    Some(over) => HostTransposition::Divided(Arc::new(DividedTransposition::new(over, &a)?)),
-                    None => HostTransposition::Rows(Arc::new(TransposeSymbolic::new(&a, transposed.rows())?)),
-                })
+        Ok(match (a, self.divided(a)) {
+            (_, Some((over, a))) => HostTransposition::Divided(Arc::new(DividedTransposition::new(over, a)?)),
+            (HostMatrix::Rows(a), _) => {
+                HostTransposition::Rows(Arc::new(TransposeSymbolic::new(&a.view(), transposed.rows())?))
             }
-            _ => Ok(HostTransposition::Grid),
-        }
+            _ => HostTransposition::Grid,
+        })
     }
 
     fn transpose_numeric<T: Scalar>(
@@ -211,13 +242,16 @@ impl Setup for Host {
         a: &HostMatrix<T>,
         transposed: &HostPattern,
     ) -> Result<HostMatrix<T>> {
-        let HostMatrix::Rows(rows) = a else { return self.transpose(a) };
-        let values = match (symbolic, self.divided(rows.view().scalar_rows())) {
-            (HostTransposition::Rows(symbolic), _) => symbolic.numeric(&rows.view(), transposed.rows())?,
-            (HostTransposition::Divided(symbolic), Some(over)) => symbolic.numeric(over, &rows.view())?,
-            _ => return self.transpose(a),
-        };
-        Ok(SharedCsr { structure: Arc::clone(transposed.rows()), values: Arc::new(values) }.into())
+        match (symbolic, self.divided(a), a, transposed) {
+            (HostTransposition::Divided(symbolic), Some((over, a)), _, HostPattern::Divided(transposed)) => {
+                Ok(HostMatrix::Divided(transposed.with(symbolic.numeric(over, a)?)))
+            }
+            (HostTransposition::Rows(symbolic), _, HostMatrix::Rows(a), transposed) => {
+                let values = Arc::new(symbolic.numeric(&a.view(), transposed.rows())?);
+                Ok(SharedCsr { structure: Arc::clone(transposed.rows()), values }.into())
+            }
+            _ => self.transpose(a),
+        }
     }
 
     fn product<T: Scalar>(
@@ -230,13 +264,13 @@ impl Setup for Host {
             (HostMatrix::Transfer(r), HostMatrix::Stencil(a), HostMatrix::Transfer(p)) => {
                 HostMatrix::Stencil(stencil::galerkin::product(r, a, p)?)
             }
-            (r, a, p) => {
-                let (r, a, p) = (r.to_rows()?, a.to_rows()?, p.to_rows()?);
-                match self.divided(a.view().scalar_rows()) {
-                    Some(over) => divided::product(over, &r.view(), &a.view(), &p.view())?.into(),
-                    None => galerkin::product(&r.view(), &a.view(), &p)?.into(),
+            (r, a, p) => match self.factors(r, a, p) {
+                Some((over, factors)) => product::product(over, factors)?,
+                None => {
+                    let (r, a, p) = (r.to_rows()?, a.to_rows()?, p.to_rows()?);
+                    galerkin::product(&r.view(), &a.view(), &p)?.into()
                 }
-            }
+            },
         };
         Ok((product, ProductSymbolic::default()))
     }
@@ -249,15 +283,11 @@ impl Setup for Host {
         a: &HostMatrix<T>,
         p: &HostMatrix<T>,
     ) -> Result<(HostMatrix<T>, ProductSymbolic)> {
+        if let Some((over, factors)) = self.factors(r, a, p) {
+            return galerkin::product_numeric_divided(over, symbolic, pattern, factors);
+        }
         let HostMatrix::Rows(in_rows) = p else { return self.product(r, a, p) };
-        let (r, a) = (r.view(), a.view());
-        let (coarse, symbolic) = match self.divided(a.scalar_rows()) {
-            Some(over) => {
-                let factors = Factors { r: &r, a: &a, p: &in_rows.view() };
-                galerkin::product_numeric_divided(over, symbolic, pattern.rows(), factors)?
-            }
-            None => galerkin::product_numeric(symbolic, pattern.rows(), &r, &a, in_rows)?,
-        };
+        let (coarse, symbolic) = galerkin::product_numeric(symbolic, pattern.rows(), &r.view(), &a.view(), in_rows)?;
         Ok((coarse.into(), symbolic))
     }
 
@@ -268,17 +298,17 @@ impl Setup for Host {
         l1: bool,
         factors: Option<&Vec<f64>>,
     ) -> Result<Vec<T>> {
-        let mut inverse = match (a, l1) {
+        let inverse = match (a, l1) {
             (HostMatrix::Stencil(a), l1) => {
                 return stencil::setup::inverse_diagonal(a, width, l1, factors.map(Vec::as_slice));
             }
             (a, true) => diagonal::l1_inverse(&a.view(), width, factors.map(Vec::as_slice))?,
             (a, false) => diagonal::inverse(&a.view(), width, diagonal::AS_IT_IS)?,
         };
-        if let Some(over) = self.divided(a.scalar_rows()) {
-            over.complete(&mut inverse, a.scalar_rows())?;
+        match self.divided(a) {
+            Some((_, a)) => divided::of_own(&a.rows, inverse),
+            None => Ok(inverse),
         }
-        Ok(inverse)
     }
 
     fn line_axes<T: Scalar>(&self, a: &HostMatrix<T>, name: &str) -> Result<[bool; 3]> {
@@ -299,7 +329,10 @@ impl Setup for Host {
     ) -> Result<Largest> {
         match a {
             HostMatrix::Stencil(a) => estimate.largest(self, a, inverse, earlier),
-            a => self.largest_of_rows(estimate, &a.view(), inverse, earlier),
+            a => {
+                let level = self.divided(a).map(|(over, a)| a.level(over));
+                self.largest_of_rows(estimate, &a.view(), level, inverse, earlier)
+            }
         }
     }
 
@@ -322,10 +355,9 @@ impl Setup for Host {
     }
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &HostMatrix<T>) -> Result<Vec<S>> {
-        let a = a.to_rows()?;
-        match self.divided(a.view().scalar_rows()) {
-            Some(over) => dense::inverse(&divided::gathered(over, &a.view())?.view()),
-            None => dense::inverse(&a.view()),
+        match self.divided(a) {
+            Some((over, a)) => dense::inverse(&divided::gathered(over, a)?.view()),
+            None => dense::inverse(&a.to_rows()?.view()),
         }
     }
 
@@ -381,6 +413,7 @@ impl Setup for Host {
         }
         let in_rows = match a {
             HostMatrix::Rows(a) => a,
+            HostMatrix::Divided(_) => return fail!(Internal, "a divided matrix came to be scaled"),
             HostMatrix::Stencil(a) => {
                 let n = a.pattern.scalar_rows();
                 let (rows, columns) = (or_ones(rows, n)?, or_ones(columns, n)?);
@@ -412,8 +445,8 @@ impl Setup for Host {
     ) -> Result<HostMatrix<S>> {
         let stored = self.rounded(a, rounding, which);
         // A number that the format cannot hold leads to wider formats, on all ranks.
-        match (self.dividing_matrix(a), T::PRECISION == S::PRECISION) {
-            (Some(over), false) => over.ranks.agree(stored),
+        match (self.divided(a), T::PRECISION == S::PRECISION) {
+            (Some((over, _)), false) => over.ranks.agree(stored),
             _ => stored,
         }
     }
@@ -447,12 +480,26 @@ impl Setup for Host {
 }
 
 impl Host {
-    /// The ranks among which the rows of a matrix are divided, also of one from or to a level that is not.
-    fn dividing_matrix<T: Scalar>(&self, a: &HostMatrix<T>) -> Option<&Arc<Distribution>> {
+    /// The ranks among which the rows of a matrix are divided, and those of this rank.
+    pub(super) fn divided<'a, T>(
+        &'a self,
+        a: &'a HostMatrix<T>,
+    ) -> Option<(&'a Arc<Distribution>, &'a DividedMatrix<T>)> {
         match a {
-            HostMatrix::Rows(a) => self.divided(a.view().scalar_rows().max(a.view().scalar_cols())),
-            HostMatrix::Stencil(_) | HostMatrix::Transfer(_) => None,
+            HostMatrix::Divided(a) => self.dividing.as_ref().map(|over| (over, a)),
+            _ => None,
         }
+    }
+
+    /// The factors of a product that are divided, as they then all are.
+    fn factors<'a, T>(
+        &'a self,
+        r: &'a HostMatrix<T>,
+        a: &'a HostMatrix<T>,
+        p: &'a HostMatrix<T>,
+    ) -> Option<(&'a Arc<Distribution>, Factors<'a, T>)> {
+        let ((over, r), (_, a), (_, p)) = (self.divided(r)?, self.divided(a)?, self.divided(p)?);
+        Some((over, Factors { r, a, p }))
     }
 
     /// A matrix in another format.
@@ -474,6 +521,7 @@ impl Host {
         let which = (which.what, which.may_vanish);
         Ok(match &scaled {
             HostMatrix::Rows(a) => scaling::store(a, which, rounding)?.into(),
+            HostMatrix::Divided(a) => HostMatrix::Divided(a.with(scaling::store(&a.matrix, which, rounding)?)),
             HostMatrix::Stencil(a) => HostMatrix::Stencil(stencil::setup::stored(a, which, rounding)?),
             HostMatrix::Transfer(p) => HostMatrix::Transfer(stencil::setup::stored_transfer(p, which)?),
         })
@@ -484,12 +532,13 @@ impl Host {
         &self,
         estimate: &Estimate,
         a: &CsrView<'_, T>,
+        level: Option<DividedLevel<'_>>,
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        let Some(over) = self.divided(a.scalar_rows()) else { return estimate.largest(self, a, inverse, earlier) };
-        let largest = estimate.largest(self, &DividedProducts { over, a: *a }, inverse, earlier)?;
-        over.ranks.status()?;
+        let Some(level) = level else { return estimate.largest(self, a, inverse, earlier) };
+        let largest = estimate.largest(self, &DividedProducts::new(level, a)?, inverse, earlier)?;
+        level.over.ranks.status()?;
         Ok(largest)
     }
 }

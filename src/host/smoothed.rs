@@ -5,14 +5,16 @@
 //! block matrices are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::diagonal;
-use super::distributed::divided::{self, rows_of};
+use super::distributed::divided::{self, DividedLevel, DividedMatrix, DividedPattern};
+use super::distributed::tentative as divided_tentative;
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
-use super::{Host, HostPattern, tentative};
+use super::{Host, HostMatrix, HostPattern, tentative};
 use crate::backend::common::MAX_BLOCK;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::Largest;
+use crate::comm::{Distribution, LocalNumbers, Numbering};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -24,8 +26,9 @@ pub struct Step<'a, T> {
     a: CsrView<'a, T>,
     /// A_F where it is not A.
     filtered: Option<Csr<T>>,
-    /// D^-1.
+    /// D^-1 of own rows, and the first of these.
     inverse: Vec<T>,
+    first: usize,
     /// -w/λ.
     factor: T,
     /// λ, the largest eigenvalue of D^-1 A_F.
@@ -59,16 +62,27 @@ impl<'a, T: Scalar> Step<'a, T> {
         host: &Host,
         a: &CsrView<'a, T>,
         s: &Graph,
-        (weight, estimate): (f64, Estimate),
+        how: (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
+        Step::over(host, a, None, s, how, earlier)
+    }
+
+    /// The same where the level may be divided among ranks. Collective.
+    pub(crate) fn over(
+        host: &Host,
+        a: &CsrView<'a, T>,
+        level: Option<DividedLevel<'_>>,
+        s: &Graph,
+        how: (f64, Estimate),
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
         // Usually every coupling is strong, and A itself will do.
-        let over = host.divided(a.scalar_rows());
-        let entries = over.map_or(Ok(a.nnz()), |over| over.all_entries(a))?;
-        let strong = over.map_or(Ok(s.columns.len()), |over| divided::all_couplings(over, s, &rows_of(over, a)))?;
-        let weak = strong + a.rows < entries;
-        let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s, over.is_some())?) } else { None };
-        Step::by(host, a, filtered, (weight, estimate), earlier)
+        let all = |count: usize| level.map_or(Ok(count), |level| divided::sum(level.over, count));
+        let rows = level.map_or(a.rows, |level| level.numbers.total);
+        let weak = a.block == Block::SCALAR && all(s.columns.len())? + rows < all(a.nnz() * a.block.len())?;
+        let filtered = if weak { Some(filter(a, s, level.is_some())?) } else { None };
+        Step::by(host, a, filtered, level, how, earlier)
     }
 
     /// The same with all couplings.
@@ -78,24 +92,27 @@ impl<'a, T: Scalar> Step<'a, T> {
         how: (f64, Estimate),
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
-        Step::by(host, a, None, how, earlier)
+        Step::by(host, a, None, None, how, earlier)
     }
 
     fn by(
         host: &Host,
         a: &CsrView<'a, T>,
         filtered: Option<Csr<T>>,
+        level: Option<DividedLevel<'_>>,
         (weight, estimate): (f64, Estimate),
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
         let used = filtered.as_ref().map_or(*a, Csr::view);
-        let mut inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
-        if let Some(over) = host.divided(a.scalar_rows()) {
-            over.complete(&mut inverse, a.scalar_rows())?;
-        }
-        let largest = host.largest_of_rows(&estimate, &used, &inverse, earlier)?;
+        let inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
+        let inverse = match level {
+            Some(level) => divided::of_own(level.numbers, inverse)?,
+            None => inverse,
+        };
+        let largest = host.largest_of_rows(&estimate, &used, level, &inverse, earlier)?;
+        let first = level.map_or(0, |level| level.numbers.inside().start);
         let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
-        Ok(Step { a: *a, filtered, inverse, factor, largest })
+        Ok(Step { a: *a, filtered, inverse, first, factor, largest })
     }
 
     /// λ.
@@ -161,7 +178,7 @@ impl<'a, T: Scalar> Step<'a, T> {
             return;
         }
         let (n, cols, width) = (p0.block.rows, p0.block.cols, p0.block.len());
-        let inverse = &self.inverse[i * n * n..][..n * n];
+        let inverse = &self.inverse[(i - self.first) * n * n..][..n * n];
         if n == 1 {
             let scale = self.factor * inverse[0];
             values.iter_mut().for_each(|v| *v *= scale);
@@ -267,35 +284,70 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
         let (aggregates, space) = input.aggregates("smoothed")?;
         let earlier = input.symbolic::<SmoothedSymbolic<T>>();
         let how = (input.parameters.real("amg.interpolation.weight"), Estimate::new(input.parameters));
-        let a = input.a.view();
-        let step = Step::new(input.setup, &a, input.graph, how, earlier.map(|earlier| &earlier.largest))?;
-        let tentative = || match input.setup.divided(a.scalar_rows()) {
-            Some(over) => tentative::divided(over, &a, &aggregates.of, aggregates.count, space),
-            None => tentative::prolongator(&aggregates.of, aggregates.count, space),
-        };
-        let (p, near_null_space, numeric) = match input.pattern().map(HostPattern::rows) {
+        let (a, divided) = (input.a.view(), input.setup.divided(input.a));
+        let level = divided.map(|(over, a)| a.level(over));
+        let earlier_largest = earlier.map(|earlier| &earlier.largest);
+        let step = Step::over(input.setup, &a, level, input.graph, how, earlier_largest)?;
+        let tentative = |p: Option<&DividedPattern>| match level {
+            Some(level) => divided_tentative::prolongator(level, aggregates, space, p.map(|p| &**p.columns)),
             None => {
-                let (p0, space) = tentative()?;
-                (step.smooth(&p0)?.into_shared(), Arc::new(space), None)
+                let (p0, space) = tentative::prolongator(&aggregates.of, aggregates.count, space)?;
+                Ok((p0, None, space))
+            }
+        };
+        let (p, near_null_space, numeric) = match input.pattern() {
+            None => {
+                let (p0, columns, space) = tentative(None)?;
+                let p = step.smooth(&p0)?;
+                let p = match (divided, columns) {
+                    (Some((over, a)), Some(columns)) => {
+                        HostMatrix::Divided(of_ranks(over, a, p, (aggregates.count, &columns))?)
+                    }
+                    _ => p.into_shared().into(),
+                };
+                (p, Arc::new(space), None)
             }
             Some(pattern) => {
+                let known = match pattern {
+                    HostPattern::Divided(pattern) => Some(pattern),
+                    _ => None,
+                };
                 let numeric = match earlier.and_then(|earlier| earlier.numeric.clone()) {
                     Some(numeric) => numeric,
                     None => {
-                        let (p0, space) = tentative()?;
+                        let (p0, _, space) = tentative(known)?;
                         let near_null_space = Arc::new(space);
-                        Arc::new(NumericSmoothing { symbolic: step.symbolic(p0, pattern)?, near_null_space })
+                        Arc::new(NumericSmoothing { symbolic: step.symbolic(p0, pattern.rows())?, near_null_space })
                     }
                 };
-                (step.numeric(&numeric.symbolic, pattern)?, Arc::clone(&numeric.near_null_space), Some(numeric))
+                let p = step.numeric(&numeric.symbolic, pattern.rows())?;
+                let p = match known {
+                    Some(pattern) => HostMatrix::Divided(pattern.with_shared(p.values)),
+                    None => p.into(),
+                };
+                (p, Arc::clone(&numeric.near_null_space), Some(numeric))
             }
         };
         let largest = step.largest().clone();
         let largest_eigenvalue = step.into_inverse_of_a().map(|inverse| (largest.clone(), inverse));
         let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(SmoothedSymbolic { largest, numeric });
-        let (p, near_null_space) = (p.into(), Some(near_null_space));
+        let near_null_space = Some(near_null_space);
         Ok(Interpolated { near_null_space, largest_eigenvalue, symbolic: Some(symbolic), ..Interpolated::alone(p) })
     }
+}
+
+/// A prolongator whose columns have these numbers, with numbers for those alone that it has. Collective.
+fn of_ranks<T: Scalar>(
+    over: &Arc<Distribution>,
+    a: &DividedMatrix<T>,
+    p: Csr<T>,
+    (total, from): (usize, &LocalNumbers),
+) -> Result<DividedMatrix<T>> {
+    let Csr { block, offsets, mut columns, values, .. } = p;
+    let starts = over.block_starts(total, block.cols)?;
+    let numbers = Arc::new(Numbering::of_local(over, &starts, from, &mut columns)?);
+    let own = a.rows.of_own(&offsets);
+    DividedMatrix::of_own_rows(Arc::clone(&a.rows), numbers, block, (own, columns, values))
 }
 
 #[cfg(feature = "unit-tests")]

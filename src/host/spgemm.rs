@@ -3,6 +3,7 @@
 
 use super::rows::{self, Pieces, PositionArray, PositionArrays, RowBuilder};
 use super::spgemm_numeric::AHEAD;
+use crate::comm::Renumbering;
 use crate::error::{Result, fail, try_extend, try_reserve};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Offsets};
@@ -10,9 +11,6 @@ use std::ops::Range;
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
-    /// Whether loops over common blocks are unrolled. Each shape is compiled apart.
-    const UNROLLS_BLOCKS: bool = true;
-
     /// Block rows.
     fn rows(&self) -> usize;
     /// Block columns.
@@ -95,20 +93,17 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
     }
 }
 
-/// A factor of which this rank has the rows of a range, and copies of some others.
+/// A factor of which this rank has some rows, and copies of others.
 struct Divided<'a, T, F> {
     own: &'a F,
-    range: Range<usize>,
-    /// Rows of other ranks, ascending, and their entries one after the other.
-    others: &'a [u64],
+    inside: Range<usize>,
+    first: usize,
     fetched: Own<'a, T>,
 }
 
 impl<T: Scalar, F: Factor<T>> Factor<T> for Divided<'_, T, F> {
-    const UNROLLS_BLOCKS: bool = false;
-
     fn rows(&self) -> usize {
-        self.own.rows()
+        self.inside.len() + self.fetched.rows()
     }
     fn cols(&self) -> usize {
         self.own.cols()
@@ -121,33 +116,39 @@ impl<T: Scalar, F: Factor<T>> Factor<T> for Divided<'_, T, F> {
     }
     #[inline(always)]
     fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
-        match self.range.contains(&i) {
-            true => self.own.row(i, width),
-            false => self.fetched.row(self.others.partition_point(|other| *other < i as u64), width),
+        match i.wrapping_sub(self.inside.start) {
+            k if k < self.inside.len() => self.own.row(self.first + k, width),
+            _ if i < self.inside.start => self.fetched.row(i, width),
+            _ => self.fetched.row(i - self.inside.len(), width),
         }
     }
     #[inline(always)]
     fn prefetch(&self, row: usize) {
-        self.own.prefetch(row);
+        let k = row.wrapping_sub(self.inside.start);
+        if k < self.inside.len() {
+            self.own.prefetch(self.first + k);
+        }
     }
 }
 
-/// Rows of other ranks of a factor: which, ascending, and their entries.
+/// Rows of a factor that belong to other ranks.
 pub(crate) struct Fetched<'a, T> {
-    pub range: Range<usize>,
-    pub others: &'a [u64],
+    /// Which rows of the factor are those of this rank; the first of them is its row `first`.
+    pub inside: Range<usize>,
+    pub first: usize,
+    /// The other rows.
     pub rows: CsrView<'a, T>,
 }
 
-/// As [`intermediate`], where this rank has the rows of a range of B, and of the others those that A refers to.
+/// As [`intermediate`], where this rank has some rows of B, and of the others those that A refers to.
 pub(crate) fn divided_intermediate<T: Scalar>(
     a: &CsrView<'_, T>,
     b: &CsrView<'_, T>,
     fetched: Fetched<'_, T>,
 ) -> Result<Intermediate<T>> {
     let own = Own::new(b);
-    let Fetched { range, others, rows } = fetched;
-    intermediate_of(a, &Divided { own: &own, range, others, fetched: Own::new(&rows) })
+    let Fetched { inside, first, rows } = fetched;
+    intermediate_of(a, &Divided { own: &own, inside, first, fetched: Own::new(&rows) })
 }
 
 /// As [`multiply_intermediate`], in the same way.
@@ -156,8 +157,8 @@ pub(crate) fn multiply_divided<T: Scalar>(
     b: &Intermediate<T>,
     fetched: Fetched<'_, T>,
 ) -> Result<Csr<T>> {
-    let Fetched { range, others, rows } = fetched;
-    product(a, &Divided { own: b, range, others, fetched: Own::new(&rows) }, &|_, _, _| ())
+    let Fetched { inside, first, rows } = fetched;
+    product(a, &Divided { own: b, inside, first, fetched: Own::new(&rows) }, &|_, _, _| ())
 }
 
 impl<T: Scalar> Intermediate<T> {
@@ -166,9 +167,15 @@ impl<T: Scalar> Intermediate<T> {
         self.entries.row(i, self.block.len())
     }
 
-    /// Rows and columns of blocks, and their dimensions.
-    pub(crate) fn shape(&self) -> (usize, usize, Block) {
-        (self.rows, self.cols, self.block)
+    /// Dimensions of its blocks.
+    pub(crate) fn block(&self) -> Block {
+        self.block
+    }
+
+    /// Gives its columns other numbers, of which there are so many.
+    pub(crate) fn renumber(&mut self, cols: usize, renumbering: &Renumbering<'_>) {
+        self.cols = cols;
+        self.entries.for_each_columns(|columns| renumbering.apply(columns));
     }
 }
 
@@ -238,15 +245,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
         let dimensions = (outer.rows, inner, outer.cols);
-        self.positions.with(|position| {
-            if const { B::UNROLLS_BLOCKS } {
-                return with_shape!(dimensions, shape => self.rows_with(range, out, position, shape));
-            }
-            match dimensions {
-                (1, 1, 1) => self.rows_with(range, out, position, Fixed::<1, 1, 1>),
-                (rows, inner, cols) => self.rows_with(range, out, position, Dynamic { rows, inner, cols }),
-            }
-        })
+        self.positions.with(|position| with_shape!(dimensions, shape => self.rows_with(range, out, position, shape)))
     }
 
     fn rows_with(

@@ -29,6 +29,10 @@ impl StorageFactory for Host {
         }
     }
 
+    fn own_array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
+        Ok(values)
+    }
+
     fn matrix_of_level<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,

@@ -20,6 +20,11 @@ impl<B: StorageFactory> Store<B> for Host {
     ) -> Result<Box<dyn Operator<B, X, Y>>> {
         match a {
             HostMatrix::Rows(a) => to.matrix_of_level(a, hint.columns, hint.sums, rows),
+            HostMatrix::Divided(a) => {
+                let (own, known) = a.stored()?;
+                rows.get_or_insert(known);
+                to.matrix_of_level(own, hint.columns, hint.sums, rows)
+            }
             HostMatrix::Stencil(a) => to.stencil(a, hint.sums),
             HostMatrix::Transfer(a) => to.grid_transfer(a, hint.sums),
         }
@@ -29,15 +34,21 @@ impl<B: StorageFactory> Store<B> for Host {
         to.array(values)
     }
 
+    fn rows_of_level<T: Scalar, S: Number>(&self, to: &B, a: &HostMatrix<T>, values: Vec<S>) -> Result<B::Buffer<S>> {
+        match a {
+            HostMatrix::Divided(_) => to.own_array(values),
+            _ => to.array(values),
+        }
+    }
+
     fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<B, V>>> {
         to.dense(n, values)
     }
 
     fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &HostMatrix<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
-        let rows = a.to_rows()?;
-        match self.divided(rows.view().scalar_rows()) {
-            Some(over) => to.factorised(&divided::gathered(over, &rows.view())?.into_shared()),
-            None => to.factorised(&rows),
+        match self.divided(a) {
+            Some((over, a)) => to.factorised(&divided::gathered(over, a)?.into_shared()),
+            None => to.factorised(&*a.to_rows()?),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Strength of connection on the host.
 
+use super::distributed::divided::{DividedLevel, DividedMatrix};
 use super::{Host, HostMatrix, rows};
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
 use crate::backend::components::{Strength, StrengthInput};
 use crate::backend::parameters::Threshold;
-use crate::comm::{Distribution, Reduction};
+use crate::comm::{Numbering, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -64,14 +65,49 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
     !found.into_inner()
 }
 
+/// The rows of an even sample that are here.
+pub(crate) struct Sampled {
+    /// How many.
+    count: usize,
+    first: usize,
+    step: usize,
+    /// Of all ranks.
+    all: usize,
+}
+
+impl Sampled {
+    /// Of a whole matrix.
+    fn of(rows: usize) -> Sampled {
+        let (count, step) = sample(rows);
+        Sampled { count, first: 0, step, all: count }
+    }
+
+    /// Of the rows of this rank, by their local numbers.
+    pub fn of_ranks(numbers: &Numbering) -> Sampled {
+        let (all, step) = sample(numbers.total);
+        let own = &numbers.own;
+        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
+        let first = numbers.inside().start + (sampled.start * step).saturating_sub(own.start);
+        Sampled { count: sampled.len(), first, step, all }
+    }
+
+    fn row(&self, k: usize) -> usize {
+        self.first + k * self.step
+    }
+}
+
 /// For rows of a scalar matrix that have couplings, of a sample, the sum of the shares of their couplings with the sign of the diagonal, in
 /// units of 1/[`SHARES`], and the number of these rows. Integers, so that the order of the sums does not matter.
 pub(crate) fn same_sign<T: Scalar>(a: &CsrView<'_, T>) -> (i64, i64) {
+    same_sign_among(a, &Sampled::of(a.rows))
+}
+
+/// The same of the sampled rows that are here.
+pub(crate) fn same_sign_among<T: Scalar>(a: &CsrView<'_, T>, sampled: &Sampled) -> (i64, i64) {
     let (shares, rows) = (AtomicI64::new(0), AtomicI64::new(0));
-    let (sampled, step) = sample(a.rows);
-    par::for_each_range(sampled, par::ROW_GRAIN, |range| {
+    par::for_each_range(sampled.count, par::ROW_GRAIN, |range| {
         let (mut sum, mut count) = (0, 0);
-        for i in range.map(|k| k * step) {
+        for i in range.map(|k| sampled.row(k)) {
             let diagonal = a.row_range(i).find(|k| a.col(*k) == i).map_or(0.0, |k| a.values[k].to_f64());
             let (mut same, mut all) = (0_i64, 0_i64);
             for k in a.row_range(i).filter(|k| a.col(*k) != i) {
@@ -116,8 +152,9 @@ pub struct Symmetric<'a, T> {
     a: CsrView<'a, T>,
     /// Norm of each diagonal block.
     diagonal: Vec<f64>,
-    /// The ranks that have the other rows.
-    over: Option<&'a Distribution>,
+    /// Where the rows are divided among ranks.
+    level: Option<DividedLevel<'a>>,
+    sampled: Sampled,
 }
 
 impl<'a, T: Scalar> Symmetric<'a, T> {
@@ -126,13 +163,17 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         Symmetric::among(a, None)
     }
 
-    /// The same for rows of this rank among empty ones.
-    pub(crate) fn among(a: &CsrView<'a, T>, over: Option<&'a Distribution>) -> Result<Symmetric<'a, T>> {
+    /// The same of a level that may be divided among ranks. Collective.
+    pub(crate) fn among(a: &CsrView<'a, T>, level: Option<DividedLevel<'a>>) -> Result<Symmetric<'a, T>> {
         let mut diagonal = diagonal_norms(a)?;
-        if let Some(over) = over {
-            over.complete(&mut diagonal, a.scalar_rows())?;
-        }
-        Ok(Symmetric { a: *a, diagonal, over })
+        let sampled = match level {
+            Some(DividedLevel { over, numbers }) => {
+                numbers.exchange(over, 1, &mut diagonal)?;
+                Sampled::of_ranks(numbers)
+            }
+            None => Sampled::of(a.rows),
+        };
+        Ok(Symmetric { a: *a, diagonal, level, sampled })
     }
 
     /// The couplings that are strong by the threshold `theta`.
@@ -158,11 +199,10 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The couplings of an even sample of the rows: those that are strong by this threshold, and all.
     fn sampled(&self, theta: f64) -> (i64, i64) {
         let (a, diagonal) = (&self.a, &self.diagonal);
-        let (count, step) = sample(a.rows);
         let (strong, all) = (AtomicI64::new(0), AtomicI64::new(0));
-        par::for_each_range(count, par::ROW_GRAIN, |range| {
+        par::for_each_range(self.sampled.count, par::ROW_GRAIN, |range| {
             let (mut strong_here, mut all_here) = (0, 0);
-            for i in range.map(|k| k * step) {
+            for i in range.map(|k| self.sampled.row(k)) {
                 let own = theta * theta * diagonal[i];
                 for k in a.row_range(i).filter(|k| a.col(*k) != i) {
                     let n = norm2(a, k);
@@ -190,22 +230,20 @@ impl<T: Scalar> Symmetric<'_, T> {
     /// Mean over the rows of the strongest coupling, which a threshold can be compared with. It is 1/6 for the 7-point and 1/26 for the
     /// 27-point Laplacian.
     pub fn scale(&self) -> Result<f64> {
-        let (count, step) = sample(self.a.rows);
-        let Some(over) = self.over else { return Ok(mean(count, |k| self.strongest(k * step))) };
-        let own = over.own_blocks(self.a.rows, self.a.block.rows);
-        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
-        let (all, _) = over.ranks.gather(&try_collect(sampled.map(|k| self.strongest(k * step)))?)?;
-        Ok(mean(count, |k| all[k]))
+        let (sampled, strongest) = (&self.sampled, |k: usize| self.strongest(self.sampled.row(k)));
+        let Some(level) = self.level else { return Ok(mean(sampled.count, strongest)) };
+        let (all, _) = level.over.ranks.gather(&try_collect((0..sampled.count).map(strongest))?)?;
+        Ok(mean(sampled.all, |k| all[k]))
     }
 
     /// Mean over a sample of the rows of the number of couplings that are strong by this threshold.
     pub fn mean_strong(&self, theta: f64) -> Result<f64> {
         let (own, _) = self.sampled(theta);
-        let strong = match self.over {
-            Some(over) => over.ranks.reduce(own, Reduction::Sum)?,
+        let strong = match self.level {
+            Some(level) => level.over.ranks.reduce(own, Reduction::Sum)?,
             None => own,
         };
-        Ok(strong as f64 / sample(self.a.rows).0.max(1) as f64)
+        Ok(strong as f64 / self.sampled.all.max(1) as f64)
     }
 }
 
@@ -261,7 +299,9 @@ pub struct ClassicalStrength;
 impl<T: Scalar> Strength<Host, T> for ClassicalStrength {
     fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
         input.check_scalar("classical")?;
-        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        let (HostMatrix::Rows(a) | HostMatrix::Divided(DividedMatrix { matrix: a, .. })) = input.a else {
+            return Graph::empty();
+        };
         classical(&a.view(), input.share(), input.parameters.real("amg.strength.max_row_sum"))
     }
 }
@@ -271,7 +311,9 @@ pub struct AbsoluteStrength;
 
 impl<T: Scalar> Strength<Host, T> for AbsoluteStrength {
     fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
-        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        let (HostMatrix::Rows(a) | HostMatrix::Divided(DividedMatrix { matrix: a, .. })) = input.a else {
+            return Graph::empty();
+        };
         absolute(&a.view(), input.share())
     }
 }
@@ -281,9 +323,12 @@ pub struct SymmetricStrength;
 
 impl<T: Scalar> Strength<Host, T> for SymmetricStrength {
     fn graph(&self, input: &StrengthInput<'_, Host, T>) -> Result<Graph> {
-        let HostMatrix::Rows(a) = input.a else { return Graph::empty() };
+        let (HostMatrix::Rows(a) | HostMatrix::Divided(DividedMatrix { matrix: a, .. })) = input.a else {
+            return Graph::empty();
+        };
         let a = a.view();
-        let measure = Symmetric::among(&a, input.setup.divided(a.scalar_rows()).map(|over| &**over))?;
+        let level = input.setup.divided(input.a).map(|(over, a)| a.level(over));
+        let measure = Symmetric::among(&a, level)?;
         measure.graph(match Threshold::named(input.parameters)? {
             Some(threshold) => threshold.value(&|theta| measure.mean_strong(theta))?,
             None => Threshold::usual(a.block, input.level, measure.scale()?),

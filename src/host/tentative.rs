@@ -2,18 +2,16 @@
 //! aggregate.
 
 use super::Host;
-use super::distributed::divided::rows_of;
 use super::mis2::NONE;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
-use crate::comm::Distribution;
 use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, NearNullSpace};
+use crate::sparse::{Block, Csr, NearNullSpace};
 use std::sync::Arc;
 
 /// Aggregates that one task handles.
-const PIECE: usize = 256;
+pub(super) const PIECE: usize = 256;
 
 /// P and the coarse near-null space B_c with P B_c = B on every unknown that belongs to an aggregate.
 ///
@@ -24,43 +22,10 @@ pub fn prolongator<T: Scalar>(
     count: usize,
     space: &NearNullSpace,
 ) -> Result<(Csr<T>, NearNullSpace)> {
-    of_some(aggregates, count, space, |_| true)
-}
-
-/// The same where set-up is divided: the rows of P that the rows of this rank of `a` refer to, and all of B_c. Collective.
-pub(crate) fn divided<T: Scalar>(
-    over: &Distribution,
-    a: &CsrView<'_, T>,
-    aggregates: &[i32],
-    count: usize,
-    space: &NearNullSpace,
-) -> Result<(Csr<T>, NearNullSpace)> {
-    let mut is_needed = try_vec(count, false)?;
-    for i in rows_of(over, a) {
-        for j in a.row_range(i).map(|k| a.col(k)).chain([i]).filter(|j| aggregates[*j] != NONE) {
-            is_needed[aggregates[j] as usize] = true;
-        }
-    }
-    is_needed[over.own_blocks(count, space.count)].fill(true);
-    let (p, mut coarse) = of_some(aggregates, count, space, |g| is_needed[g])?;
-    let length = count * space.count;
-    for vector in coarse.vectors.chunks_exact_mut(length.max(1)) {
-        over.complete(vector, length)?;
-    }
-    Ok((p, coarse))
-}
-
-/// The same for some aggregates; rows of the others are empty, and their part of B_c is zero.
-fn of_some<T: Scalar>(
-    aggregates: &[i32],
-    count: usize,
-    space: &NearNullSpace,
-    is_needed: impl Fn(usize) -> bool,
-) -> Result<(Csr<T>, NearNullSpace)> {
     let nodes = aggregates.len();
     let (dofs, k) = (space.dofs_per_node, space.count);
     let rows = nodes * dofs;
-    let members = members(aggregates, count, &is_needed)?;
+    let members = members(aggregates, count)?;
 
     // For each aggregate of a piece: Q by node, and R.
     let local = par::map_ranges(count, PIECE, |range| {
@@ -82,7 +47,7 @@ fn of_some<T: Scalar>(
     let mut counts = try_vec(nodes, 0_i64)?;
     let mut columns = try_capacity(nodes)?;
     for (count, g) in counts.iter_mut().zip(aggregates) {
-        if *g != NONE && is_needed(*g as usize) {
+        if *g != NONE {
             *count = 1;
             columns.push(*g);
         }
@@ -109,7 +74,7 @@ fn of_some<T: Scalar>(
     Ok((p, NearNullSpace { dofs_per_node: k, count: k, vectors }))
 }
 
-/// Nodes of each aggregate that is needed, ascending.
+/// Nodes of each aggregate, ascending.
 struct Members {
     offsets: Vec<i64>,
     nodes: Vec<i32>,
@@ -121,16 +86,15 @@ impl Members {
     }
 }
 
-fn members(aggregates: &[i32], count: usize, is_needed: &dyn Fn(usize) -> bool) -> Result<Members> {
-    let belongs = |g: i32| g != NONE && is_needed(g as usize);
+fn members(aggregates: &[i32], count: usize) -> Result<Members> {
     let mut counts = try_vec(count, 0_i64)?;
-    for g in aggregates.iter().filter(|g| belongs(**g)) {
+    for g in aggregates.iter().filter(|g| **g != NONE) {
         counts[*g as usize] += 1;
     }
     let offsets = par::offsets_from_counts(counts)?;
     let mut at = try_copy(&offsets)?;
     let mut nodes = try_vec(offsets[count] as usize, 0_i32)?;
-    for (node, g) in aggregates.iter().enumerate().filter(|(_, g)| belongs(**g)) {
+    for (node, g) in aggregates.iter().enumerate().filter(|(_, g)| **g != NONE) {
         nodes[at[*g as usize] as usize] = node as i32;
         at[*g as usize] += 1;
     }
@@ -148,7 +112,7 @@ fn partial_sums(k: usize) -> usize {
 
 /// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; adds R, k x k, to
 /// `r`, with Q R equal to the input. A column that is dependent on those before it becomes zero.
-fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
+pub(super) fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
     /// A remainder below this share of the column is rounding.
     const DEPENDENT: f64 = 1e-10;
     let rows = q.len() / k;

@@ -52,11 +52,11 @@ fn mixed(column: i32) -> u32 {
 /// sum.
 pub fn truncate<T: Scalar>(row: &mut Vec<(i32, T)>, truncation: Truncation) {
     let total = row.iter().map(|k| k.1).sum();
-    truncate_to(row, total, truncation);
+    truncate_to(row, total, truncation, |column| column);
 }
 
-/// The same for a row of which the sum is known.
-pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Truncation) {
+/// The same for a row of which the sum is known, and whose columns have these numbers on the coarse level.
+pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Truncation, number: impl Fn(i32) -> i32) {
     let largest = row.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
     let before = row.len();
     let bound = T::from_f64(truncation.factor) * largest;
@@ -65,7 +65,7 @@ pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Tru
         let order = |x: &(i32, T), y: &(i32, T)| {
             let by_size = y.1.abs().partial_cmp(&x.1.abs()).unwrap_or(std::cmp::Ordering::Equal);
             by_size.then_with(|| match truncation.ties {
-                Ties::Mixed => mixed(x.0).cmp(&mixed(y.0)),
+                Ties::Mixed => mixed(number(x.0)).cmp(&mixed(number(y.0))),
                 Ties::Smallest => x.0.cmp(&y.0),
             })
         };

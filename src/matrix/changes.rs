@@ -69,7 +69,8 @@ impl Matrix {
             }
             MatrixStorage::Device(_) | MatrixStorage::DeviceStencil(_) => unreachable!("it was returned above"),
         };
-        let matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
+        let mut matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
+        matrix.local = self.local.clone();
         matrix.take_unknowns_of(self);
         Ok(Arc::new(matrix))
     }

@@ -6,6 +6,7 @@ use crate::backend::common::{SHARES, Symmetry};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gpu::setup::{strength as on_device, symmetry as symmetry_on_device};
+use crate::host::strength::Sampled;
 use crate::host::{strength as on_host, symmetry as symmetry_on_host};
 use crate::sync::lock;
 
@@ -56,7 +57,7 @@ impl Matrix {
 
     /// The same of the rows that are here, of a matrix with so many entries.
     pub(crate) fn has_uniform_rows(&self, context: &Context, theta: f64, entries: usize) -> Result<bool> {
-        let longest = (HUB * entries / self.rows().max(1)).max(FEWEST_OF_HUB);
+        let longest = (HUB * entries / self.whole_rows().max(1)).max(FEWEST_OF_HUB);
         match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
@@ -91,9 +92,12 @@ impl Matrix {
         Ok(match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
-                context.run(self.entries(), || match &values {
-                    Values::F64(v) => on_host::same_sign(&structure.view(v.as_slice())),
-                    Values::F32(v) => on_host::same_sign(&structure.view(v.as_slice())),
+                let sampled = self.local.as_ref().map(|numbers| Sampled::of_ranks(numbers));
+                context.run(self.entries(), || match (&values, &sampled) {
+                    (Values::F64(v), None) => on_host::same_sign(&structure.view(v.as_slice())),
+                    (Values::F32(v), None) => on_host::same_sign(&structure.view(v.as_slice())),
+                    (Values::F64(v), Some(rows)) => on_host::same_sign_among(&structure.view(v.as_slice()), rows),
+                    (Values::F32(v), Some(rows)) => on_host::same_sign_among(&structure.view(v.as_slice()), rows),
                 })
             }
             MatrixStorage::Stencil(_) | MatrixStorage::DeviceStencil(_) => {

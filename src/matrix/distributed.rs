@@ -1,15 +1,15 @@
 //! A matrix of which each rank has contiguous rows.
 
-use super::{Matrix, Values};
+use super::{Matrix, MatrixStorage, Values};
 use crate::backend::common::Symmetry;
-use crate::comm::{Distribution, Halo, LocalColumns, Ranks, Reduction};
+use crate::comm::{Distribution, Halo, LocalColumns, LocalNumbers, Numbering, Ranks, Reduction};
 use crate::context::Context;
 use crate::error::{Error, Result, fail, try_capacity, try_collect, try_copy, try_vec};
 use crate::host::symmetry;
 use crate::scalar::{Element, Precision, Scalar, with_precision};
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Block, Csr, CsrView, OffsetStorage, Structure};
 use crate::sync::lock;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 /// The rows of one rank, as its caller has them.
 pub struct GivenRows {
@@ -43,6 +43,11 @@ impl DistributedRows {
     /// The ranks.
     pub fn over(&self) -> &Arc<Distribution> {
         &self.halo.over
+    }
+
+    /// The first row of this rank.
+    pub fn first(&self) -> usize {
+        self.first
     }
 
     /// The global number of a local column.
@@ -136,8 +141,8 @@ fn starts(ranks: &Ranks, given: &GivenRows) -> Result<Vec<usize>> {
 }
 
 impl Matrix {
-    /// Collective: a square matrix of which each rank of the context's communicator has contiguous rows, those of rank 0
-    /// first. A rank may have none. Where a rank fails, also with what it gives, every rank does.
+    /// Collective: a square matrix of which each rank of the context's communicator has contiguous rows, those of
+    /// rank 0 first. A rank may have none. Where a rank fails, also with what it gives, every rank does.
     pub fn distributed(context: &Context, given: Result<GivenRows>) -> Result<Matrix> {
         let ranks = Arc::new(Ranks::new(context.communicator()?));
         ranks.run(|| {
@@ -183,9 +188,13 @@ impl Matrix {
         self.distributed.as_ref().map_or(self.cols(), |rows| rows.over().rows())
     }
 
-    /// Scalar rows; of a distributed matrix those of the whole.
-    pub(super) fn whole_rows(&self) -> usize {
-        self.distributed.as_ref().map_or(self.rows(), |rows| rows.over().rows())
+    /// Scalar rows; of the rows of a rank those of the whole.
+    pub(crate) fn whole_rows(&self) -> usize {
+        match (&self.distributed, &self.local) {
+            (Some(rows), _) => rows.over().rows(),
+            (None, Some(numbers)) => numbers.total,
+            (None, None) => self.rows(),
+        }
     }
 
     /// Collective: some vectors of the rows of this rank, one after the other, as those of all rows, on every rank.
@@ -226,7 +235,7 @@ impl Matrix {
         }
     }
 
-    /// Takes over what is known about the unknowns of a distributed matrix.
+    /// Takes over what is known about the unknowns of a distributed matrix, for the rows of a rank.
     pub(crate) fn set_unknowns(&self, of: &Matrix) {
         *lock(self.near_null_space.write()) = of.near_null_space();
         *lock(self.functions.write()) = of.functions();
@@ -260,37 +269,39 @@ impl Matrix {
                 Matrix::from_csr(Csr { rows: total, cols: total, block: Block::SCALAR, offsets, columns, values })
             });
             let whole = ranks.agree(whole)?;
-            whole.set_unknowns(self);
+            *lock(whole.functions.write()) = self.functions();
+            if let Some(own) = self.near_null_space() {
+                *lock(whole.near_null_space.write()) = Some(Arc::new(rows.gathered_near_null_space(&own)?));
+            }
             Ok(whole)
         })
     }
 
-    /// The rows of this rank, with the numbers that rows and columns have in the whole matrix; other rows are empty. Refuses a
-    /// row without a diagonal.
-    pub(crate) fn among_all_rows(&self, rows: &DistributedRows) -> Result<Matrix> {
-        let total = rows.over().rows();
-        with_precision!(self.precision(), T => {
-            let a = self.shared::<T>()?;
-            let view = a.view();
-            rows.check_diagonals(&view)?;
-            let mut offsets = try_vec(total + 1, 0_i64)?;
-            for i in 0..view.rows {
-                offsets[rows.first + i + 1] = view.row_range(i).len() as i64;
-            }
-            (0..total).for_each(|i| offsets[i + 1] += offsets[i]);
-            let columns = try_collect((0..view.nnz()).map(|k| rows.global(view.col(k)) as i32))?;
-            let values = try_copy(view.values)?;
-            Matrix::computed(Csr { rows: total, cols: total, block: Block::SCALAR, offsets, columns, values })
-        })
+    /// The rows of this rank for a divided set-up: rows and columns have the local numbers of the columns, and rows
+    /// of ghosts are empty. Columns and values are shared. Refuses a row without a diagonal.
+    pub(crate) fn among_ghosts(&self, rows: &DistributedRows) -> Result<Matrix> {
+        let own = rows.first..rows.first + rows.halo.own;
+        let numbers = LocalNumbers::new(own, try_copy(&rows.ghosts)?)?;
+        let values = self.values_among_ghosts(rows)?;
+        let own = self.structure()?;
+        let offsets = numbers.among_ghosts(own.own_arrays().0)?;
+        let (count, columns) = (numbers.count(), Arc::clone(&own.columns));
+        let offsets = OffsetStorage::I64(Arc::new(offsets));
+        let structure = Structure { rows: count, cols: count, block: Block::SCALAR, offsets, columns, base: 0 };
+        let (structure, values) = (Arc::new(structure), RwLock::new(values));
+        let storage = MatrixStorage::Host { structure, values };
+        let mut matrix = Matrix::at(storage, (count, count), Block::SCALAR, self.nnz, None);
+        matrix.local = Some(Arc::new(Numbering::with_halo(numbers, rows.over().rows(), Arc::clone(&rows.halo))));
+        Ok(matrix)
     }
 
-    /// The values of [`Matrix::among_all_rows`].
-    pub(crate) fn values_among_all_rows(&self, rows: &DistributedRows) -> Result<Values> {
-        with_precision!(self.precision(), T => {
-            let a = self.shared::<T>()?;
-            rows.check_diagonals(&a.view())?;
-            Ok(Values::from(try_copy(a.values.as_slice())?))
-        })
+    /// The values of [`Matrix::among_ghosts`].
+    pub(crate) fn values_among_ghosts(&self, rows: &DistributedRows) -> Result<Values> {
+        with_precision!(self.precision(), T => rows.check_diagonals(&self.shared::<T>()?.view()))?;
+        match &self.storage {
+            MatrixStorage::Host { values, .. } => Ok(lock(values.read()).clone()),
+            _ => fail!(Internal, "the rows of a rank are on a device"),
+        }
     }
 
     /// Collective: the values of [`Matrix::gathered`].

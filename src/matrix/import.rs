@@ -7,7 +7,7 @@ use crate::gpu::DeviceStencil;
 use crate::gpu::Gpu;
 use crate::gpu::setup::DeviceNearNullSpace;
 use crate::gpu::setup::grid::GpuMatrix;
-use crate::host::{Host, HostMatrix};
+use crate::host::{DividedMatrix, Host, HostMatrix};
 use crate::scalar::Number;
 use crate::sparse::{NearNullSpace, SharedStencil};
 use std::sync::Arc;
@@ -33,7 +33,14 @@ fn stencil<S: Number>(matrix: &Matrix) -> Result<SharedStencil<S>> {
 
 impl Import for Host {
     fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<HostMatrix<S>> {
-        Ok(if structured { HostMatrix::Stencil(stencil(matrix)?) } else { matrix.shared()?.into() })
+        Ok(match (structured, &matrix.local) {
+            (true, _) => HostMatrix::Stencil(stencil(matrix)?),
+            (false, None) => matrix.shared()?.into(),
+            (false, Some(numbers)) => {
+                let (rows, columns) = (Arc::clone(numbers), Arc::clone(numbers));
+                HostMatrix::Divided(DividedMatrix { matrix: matrix.shared()?, rows, columns })
+            }
+        })
     }
 
     fn import_near_null_space(&self, _: &Matrix, space: &Arc<NearNullSpace>) -> Result<Arc<NearNullSpace>> {

@@ -13,27 +13,34 @@ impl Matrix {
     /// `dofs_per_node` consecutive rows belong to one node. Over ranks it is collective, as are the next one and
     /// [`Matrix::set_functions`], with the rows of each rank.
     pub fn set_near_null_space(&self, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<()> {
-        let vectors = match self.over_ranks() {
-            Some(rows) => self.gathered_vectors(rows, count, &vectors)?,
-            None => vectors,
+        let space = match self.over_ranks() {
+            Some(rows) => rows.near_null_space(|| self.check_nodes(dofs_per_node), dofs_per_node, count, vectors)?,
+            None => {
+                self.check_nodes(dofs_per_node)?;
+                NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?
+            }
         };
-        self.check_nodes(dofs_per_node)?;
-        let space = NearNullSpace::from_vectors(self.whole_rows(), dofs_per_node, count, vectors)?;
-        *lock(self.near_null_space.write()) = Some(Arc::new(space));
-        *lock(self.device_near_null_space.lock()) = None;
+        self.take_near_null_space(space);
         Ok(())
     }
 
     /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement
     /// unknowns per node in the same order: the near-null space is then made of the rigid-body modes.
     pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
-        let gathered = self.over_ranks().map(|rows| self.gathered_vectors(rows, 1, coordinates)).transpose()?;
-        let coordinates = gathered.as_deref().unwrap_or(coordinates);
-        self.check_nodes(dimension)?;
-        let space = NearNullSpace::rigid_body_modes(self.whole_rows(), dimension, coordinates)?;
+        let space = match self.over_ranks() {
+            Some(rows) => rows.rigid_body_modes(|| self.check_nodes(dimension), dimension, coordinates)?,
+            None => {
+                self.check_nodes(dimension)?;
+                NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?
+            }
+        };
+        self.take_near_null_space(space);
+        Ok(())
+    }
+
+    fn take_near_null_space(&self, space: NearNullSpace) {
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
         *lock(self.device_near_null_space.lock()) = None;
-        Ok(())
     }
 
     /// Takes over what is known about the unknowns of another matrix with the same pattern: its near-null space, functions and grid.
@@ -71,7 +78,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// The near-null space that was given, if any.
+    /// The near-null space that was given, if any; over ranks that of own rows.
     pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
         lock(self.near_null_space.read()).clone()
     }

@@ -93,7 +93,7 @@ fn divided_among(
     if rows.over().rows() > i32::MAX as usize || !rows.over().has_whole_nodes(node) {
         return Ok(None);
     }
-    let own = ranks.agree(matrix.among_all_rows(rows))?;
+    let own = ranks.agree(matrix.among_ghosts(rows))?;
     let entries = ranks.reduce(matrix.entries() as i64, Reduction::Sum)? as usize;
     let uniform = ranks.agree(own.has_uniform_rows(context, THETA, entries))?;
     let uniform = ranks.reduce(i64::from(uniform), Reduction::Min)? == 1;
@@ -149,7 +149,7 @@ impl Inverse {
     pub(crate) fn update_over_ranks(&mut self, matrix: &Matrix, rows: &DistributedRows, timeout: f64) -> Result<()> {
         let ranks: &Ranks = &rows.over().ranks;
         let values = match self.method {
-            _ if self.is_divided() => ranks.agree(matrix.values_among_all_rows(rows))?,
+            _ if self.is_divided() => ranks.agree(matrix.values_among_ghosts(rows))?,
             Method::Jacobi => matrix.gathered_diagonal_values(rows)?,
             Method::Amg | Method::Fsai | Method::TransposedFsai => matrix.gathered_values(rows)?,
         };

@@ -1,6 +1,7 @@
 //! Near-null-space vectors, for which A v is almost zero. Coarse levels must represent them exactly.
 
-use crate::error::{Result, fail, try_extend, try_vec};
+use crate::error::{Result, fail, try_capacity, try_extend, try_vec};
+use std::ops::Range;
 
 /// Vectors over all rows, with the number of consecutive rows that belong to one node.
 #[derive(Debug, PartialEq)]
@@ -17,6 +18,15 @@ pub struct NearNullSpace {
 impl NearNullSpace {
     /// Vectors given by a caller.
     pub fn from_vectors(rows: usize, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<NearNullSpace> {
+        NearNullSpace::check(rows, 0, count, &vectors)?;
+        match vectors.chunks_exact(rows.max(1)).position(|vector| vector.iter().all(|x| *x == 0.0)) {
+            Some(v) => fail!(InvalidArgument, "near-null-space vector {v} is zero"),
+            None => Ok(NearNullSpace { dofs_per_node, count, vectors }),
+        }
+    }
+
+    /// Checks vectors for so many rows from `first` on.
+    pub fn check(rows: usize, first: usize, count: usize, vectors: &[f64]) -> Result<()> {
         if !(1..=8).contains(&count) {
             return fail!(InvalidArgument, "the near-null space has {count} vectors; accepted: 1 to 8");
         }
@@ -29,17 +39,24 @@ impl NearNullSpace {
         }
         for (v, vector) in vectors.chunks_exact(rows.max(1)).enumerate() {
             if let Some(row) = vector.iter().position(|x| !x.is_finite()) {
+                let (value, row) = (vector[row], first + row);
                 return fail!(
                     InvalidArgument,
-                    "near-null-space vector {v} holds {} at row {row}; it must be finite",
-                    vector[row]
+                    "near-null-space vector {v} holds {value} at row {row}; it must be finite"
                 );
             }
-            if vector.iter().all(|x| *x == 0.0) {
-                return fail!(InvalidArgument, "near-null-space vector {v} is zero");
-            }
         }
-        Ok(NearNullSpace { dofs_per_node, count, vectors })
+        Ok(())
+    }
+
+    /// The part of some rows.
+    pub fn rows(&self, rows: Range<usize>) -> Result<NearNullSpace> {
+        let all = self.vectors.len() / self.count;
+        let mut vectors = try_capacity(self.count * rows.len())?;
+        for vector in self.vectors.chunks_exact(all.max(1)) {
+            vectors.extend_from_slice(&vector[rows.clone()]);
+        }
+        Ok(NearNullSpace { vectors, ..*self })
     }
 
     /// The constant in each component of a node: one vector for each of `dofs_per_node` rows.
@@ -54,6 +71,13 @@ impl NearNullSpace {
     /// Rigid-body modes of displacements in 2 or 3 dimensions: translations, then rotations about the centre of the
     /// nodes (so that the vectors are nearly orthogonal wherever the origin lies).
     pub fn rigid_body_modes(rows: usize, dimension: usize, coordinates: &[f64]) -> Result<NearNullSpace> {
+        NearNullSpace::check_coordinates(rows, 0, dimension, coordinates)?;
+        let centre = NearNullSpace::add_to_centre([0.0; 3], rows / dimension, dimension, coordinates);
+        NearNullSpace::rigid_body_modes_about(centre, dimension, coordinates)
+    }
+
+    /// Checks coordinates of so many rows from `first` on.
+    pub fn check_coordinates(rows: usize, first: usize, dimension: usize, coordinates: &[f64]) -> Result<()> {
         if dimension != 2 && dimension != 3 {
             return fail!(InvalidArgument, "dimension is {dimension}; accepted: 2 or 3");
         }
@@ -62,16 +86,25 @@ impl NearNullSpace {
             return fail!(SizeMismatch, "{given} coordinates were given; {rows} rows need one for each");
         }
         if let Some(at) = coordinates.iter().position(|x| !x.is_finite()) {
-            let (node, value) = (at / dimension, coordinates[at]);
+            let (node, value) = ((first + at) / dimension, coordinates[at]);
             return fail!(InvalidArgument, "node {node} has coordinate {value}; coordinates must be finite");
         }
-        let nodes = rows / dimension;
-        let mut centre = [0.0; 3];
+        Ok(())
+    }
+
+    /// The centre of all `nodes`, as far as it was added up, with more of them.
+    pub fn add_to_centre(mut centre: [f64; 3], nodes: usize, dimension: usize, coordinates: &[f64]) -> [f64; 3] {
         for node in coordinates.chunks_exact(dimension) {
             for (c, x) in centre.iter_mut().zip(node) {
                 *c += x / nodes as f64;
             }
         }
+        centre
+    }
+
+    /// Translations, and rotations about this point.
+    pub fn rigid_body_modes_about(centre: [f64; 3], dimension: usize, coordinates: &[f64]) -> Result<NearNullSpace> {
+        let rows = coordinates.len();
         let rotations: &[(usize, usize)] = if dimension == 2 { &[(0, 1)] } else { &[(0, 1), (1, 2), (2, 0)] };
         let mut space = NearNullSpace::constants(rows, dimension)?;
         space.count += rotations.len();

@@ -1,6 +1,6 @@
 //! The rows of this rank of a matrix of which every rank has all rows, or its own.
 
-use super::{Block, Csr, CsrView, SharedCsr, Structure};
+use super::{Block, Csr, CsrView, SharedCsr, Storage, Structure};
 use crate::comm::{Distribution, Halo, LocalColumns};
 use crate::error::{Result, try_capacity, try_copy};
 use crate::scalar::Number;
@@ -18,6 +18,11 @@ pub struct OwnRows {
 }
 
 impl OwnRows {
+    /// Of a matrix that has own rows alone, with columns numbered as those of the halo.
+    pub(crate) fn new(structure: Arc<Structure>, halo: Arc<Halo>, entries: Range<usize>) -> OwnRows {
+        OwnRows { structure, halo, entries }
+    }
+
     /// Bytes that are not shared with an operator.
     pub(crate) fn bytes(&self) -> usize {
         if Arc::strong_count(&self.halo) > 1 { 0 } else { self.halo.bytes() }
@@ -39,7 +44,11 @@ pub(crate) fn own_rows<S: Number>(
         let all = scalar.as_ref().map_or(matrix.view(), Csr::view);
         match known {
             Some(rows) => {
-                Ok((Arc::clone(&rows.structure), try_copy(&all.values[rows.entries.clone()])?, Found::Before(rows)))
+                let values: Arc<dyn Storage<S>> = match scalar.is_none() && rows.entries == (0..all.nnz()) {
+                    true => Arc::clone(&matrix.values),
+                    false => Arc::new(try_copy(&all.values[rows.entries.clone()])?),
+                };
+                Ok((Arc::clone(&rows.structure), values, Found::Before(rows)))
             }
             None => local_rows(over, &all),
         }
@@ -56,7 +65,7 @@ pub(crate) fn own_rows<S: Number>(
             halo
         }
     };
-    Ok((SharedCsr { structure, values: Arc::new(values) }, halo))
+    Ok((SharedCsr { structure, values }, halo))
 }
 
 /// How own rows were found.
@@ -65,8 +74,11 @@ enum Found<'a> {
     Now { starts: Vec<usize>, ghosts: Vec<u64>, below: usize, entries: Range<usize> },
 }
 
+/// Own rows, and how they were found.
+type Local<'a, S> = (Arc<Structure>, Arc<dyn Storage<S>>, Found<'a>);
+
 /// Pattern and values of the own rows of a scalar matrix, and the columns of other ranks.
-fn local_rows<'a, S: Number>(over: &Distribution, all: &CsrView<'_, S>) -> Result<(Arc<Structure>, Vec<S>, Found<'a>)> {
+fn local_rows<'a, S: Number>(over: &Distribution, all: &CsrView<'_, S>) -> Result<Local<'a, S>> {
     let (rows, starts) = (over.own(all.rows), over.starts(all.cols)?);
     let own = all.some_rows(rows);
     let (first, end) = match own.rows {
@@ -79,6 +91,6 @@ fn local_rows<'a, S: Number>(over: &Distribution, all: &CsrView<'_, S>) -> Resul
     offsets.push(0);
     offsets.extend((0..own.rows).map(|i| (own.row_range(i).end - first) as i64));
     let structure = Structure::new(own.rows, of_rank.len() + ghosts.len(), Block::SCALAR, offsets, columns);
-    let values = try_copy(&all.values[first..end])?;
+    let values = Arc::new(try_copy(&all.values[first..end])?);
     Ok((Arc::new(structure), values, Found::Now { starts, ghosts, below, entries: first..end }))
 }

@@ -110,6 +110,7 @@ impl Builder<'_> {
         let (coarse, same) = step.timed("coarsen", |step| {
             let coarse = self.coarse(step, a, &graph)?;
             let same = same && step.setup.same_coarse(&kept.coarse, &coarse)?;
+            let same = step.setup.is_everywhere(a.scalar_rows(), same)?;
             Ok((coarse, same))
         })?;
         Ok((!same).then(|| Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) }))

@@ -79,7 +79,7 @@ impl Builder<'_> {
                 let space = random_vectors(a.scalar_rows(), a.block().rows, random)?;
                 setup.import_near_null_space(self.matrix, &Arc::new(space))?
             }
-            None => Arc::new(setup.constants(a.scalar_rows(), a.block().rows)?),
+            None => Arc::new(setup.constants(a)?),
         };
         match self.config.int("amg.near_null_space.steps") {
             0 => Ok(Some(space)),

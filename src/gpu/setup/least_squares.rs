@@ -291,7 +291,7 @@ mod tests {
         let space = vectors(300, 3);
         let coarse: Vec<bool> = (0..300).map(|i| hash(i, 9).is_multiple_of(4)).collect();
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
-        let wanted = space.injected(&crate::gpu::tests::host(), &coarse).unwrap();
+        let wanted = space.injected(&crate::gpu::tests::host(), &coarse.clone().into()).unwrap();
         for gpu in devices() {
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
             let of_device = DeviceNearNullSpace::upload(&gpu, &space).unwrap();

@@ -126,8 +126,8 @@ impl Setup for Gpu {
         Ok((nodes.into(), pattern))
     }
 
-    fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
-        DeviceNearNullSpace::constants(self, rows, dofs_per_node)
+    fn constants<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<DeviceNearNullSpace> {
+        DeviceNearNullSpace::constants(self, a.scalar_rows(), crate::backend::setup::SetupMatrix::block(a).rows)
     }
 
     fn fetch<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<SharedCsr<f64>> {

@@ -9,8 +9,12 @@ mod colours;
 pub(crate) mod divided;
 mod fetched;
 mod operator;
+pub(crate) mod product;
 mod replicated;
-pub(crate) mod update;
+pub(crate) mod sums;
+pub(crate) mod surroundings;
+pub(crate) mod tentative;
+pub(crate) mod transposition;
 
 pub(crate) use colours::DistributedColours;
 pub(crate) use operator::{DistributedMatrix, Parts, distributed};

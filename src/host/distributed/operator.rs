@@ -5,7 +5,7 @@
 use crate::backend::{Backend, Operator, OwnPart};
 use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, bytes, bytes_mut};
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_extend, try_vec};
 use crate::host::Host;
 use crate::host::any_matrix::AnyOperator;
 use crate::host::operator::Stored;
@@ -33,8 +33,7 @@ fn boundary_of<S: Number>(halo: &Halo, a: &CsrView<'_, S>) -> Result<(Csr<S>, Ve
     let is_boundary = |i: usize| a.row_range(i).any(|k| !own.contains(&a.col(k)));
     let mut rows = Vec::new();
     if halo.ghosts > 0 {
-        rows = try_capacity((0..a.rows).filter(|i| is_boundary(*i)).count())?;
-        rows.extend((0..a.rows).filter(|i| is_boundary(*i)).map(|i| i as u32));
+        try_extend(&mut rows, (0..a.rows).filter(|i| is_boundary(*i)).map(|i| i as u32))?;
     }
     let entries = rows.iter().map(|i| a.row_range(*i as usize).len()).sum();
     let (mut offsets, mut columns, mut values) =
