@@ -73,7 +73,7 @@ const PIECES: [usize; 3] = [1, 4, 16];
 
 /// Added to the margin if there are several kinds of rows. A level has one format for all rows, which may differ from that of the
 /// sample. That made a set-up take 18 % more than those of both kinds alone; what a sample is unlike the matrix is added, too.
-const MIXED_DOUBT: f64 = 0.08;
+const MIXED_DOUBT: f64 = 0.09;
 
 /// Added to the margin on a GPU if some rows are very long: the sizes of their hash tables are powers of two.
 const LONG_DOUBT: f64 = 0.22;

@@ -1,6 +1,6 @@
-//! The inverse of a full matrix by Gauss-Jordan elimination with partial pivoting, in place and by blocks of columns, which are again
-//! eliminated by tiles of columns: all others are updated at once, by the products of tiles of `front.rs`. Each element
-//! is summed in the same order for any number of threads.
+//! The inverse of a full matrix by Gauss-Jordan elimination with partial pivoting, in place and by blocks of columns, which
+//! are eliminated by halves down to a tile of columns. All others are updated at once, by the products of tiles of
+//! `front.rs`. Each element is summed in the same order for any number of threads.
 
 use super::front::{STRIP, TILE, aligned, subtract_product};
 use crate::error::{Result, try_capacity, try_vec};
@@ -25,8 +25,8 @@ struct Eliminated {
     packed: Vec<f64>,
 }
 
-/// The inverse of a matrix of n rows, in the order of its elements: by columns, or by rows, which then take the part of columns
-/// below. Those whose pivots are at most `bound` are left out, which makes a generalised inverse of a singular matrix: it
+/// The inverse of a matrix of n rows in its place, in the order of its elements: by columns, or by rows, which then take the
+/// part of columns below. Those whose pivots are at most `bound` are left out, which makes a generalised inverse of a singular matrix: it
 /// solves consistent systems.
 pub fn inverse(mut values: Vec<f64>, n: usize, bound: f64) -> Result<Vec<f64>> {
     let (exchanged, left_out) = (try_capacity(n)?, try_capacity(n)?);
