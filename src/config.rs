@@ -7,7 +7,7 @@ use crate::device_kind::DeviceKind;
 use crate::error::{Result, excerpt, fail};
 use crate::scalar::Precision;
 use option::{Kind, OptionRow, PRECISIONS};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Part of a level whose precision can be chosen.
@@ -215,7 +215,7 @@ impl Config {
             }
             match value {
                 Json::String(text) => self.set_str(&key, text)?,
-                Json::Number(number) => match number.as_i64() {
+                Json::Number(number) => match whole(number) {
                     Some(whole) => self.set_int(&key, whole)?,
                     None => self.set_real(&key, number.as_f64().unwrap_or(f64::NAN))?,
                 },
@@ -388,9 +388,15 @@ impl Config {
 fn list_entry(json: &Json) -> Option<String> {
     match json {
         Json::String(text) if !text.contains(',') => Some(text.clone()),
-        Json::Number(number) => Some(number.to_string()),
+        Json::Number(number) => Some(whole(number).map_or_else(|| number.to_string(), |whole| whole.to_string())),
         _ => None,
     }
+}
+
+/// The whole number that a number of JSON is, also where it is written as 1e2 or 100.0.
+fn whole(number: &Number) -> Option<i64> {
+    let is_whole = |v: &f64| v.fract() == 0.0 && v.abs() < 1e15 && (*v != 0.0 || v.is_sign_positive());
+    number.as_i64().or_else(|| number.as_f64().filter(is_whole).map(|v| v as i64))
 }
 
 fn text_of(value: Value) -> String {
@@ -523,9 +529,10 @@ mod tests {
     fn json_is_read_nested_or_dotted_and_refused_as_a_whole() {
         let mut config = Config::new();
         config.load_json(r#"{"solver": {"tolerance": 1e-6, "max_iterations": 7}, "solver.type": "fcg"}"#).unwrap();
-        assert_eq!(config.real("solver.tolerance"), 1e-6);
-        assert_eq!(config.int("solver.max_iterations"), 7);
-
+        assert_eq!((config.real("solver.tolerance"), config.int("solver.max_iterations")), (1e-6, 7));
+        config.load_json(r#"{"solver.max_iterations": 1e2, "amg.smoother.pre_sweeps": [2.0, 1]}"#).unwrap();
+        assert_eq!((config.int("solver.max_iterations"), &*config.text("amg.smoother.pre_sweeps")), (100, "2,1"));
+        assert!(config.load_json(r#"{"solver.max_iterations": 1.5}"#).is_err());
         let before = config.to_json();
         assert!(config.load_json(r#"{"solver.restart": 5, "solver.nonsense": 1}"#).is_err());
         assert_eq!(config.to_json(), before);

@@ -207,7 +207,8 @@ pub unsafe extern "C" fn terrace_amg_get_rows(amg: *const terrace_amg, rows: *mu
 }
 
 /// Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
-/// 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
+/// 20,000 rows, or 160,000 where rows are very long or most couplings lead out of it. With a context on a GPU, the
+/// most device memory that it would take at one time beside what is held already, estimated from
 /// samples of at most 1,048,576 rows, or fewer where the device has no room for these; exact for matrices that are not larger.
 ///
 /// On a GPU the figure is not below what set-up takes, and at most 15 % above it where rows are of the same kind all over the matrix, apart from rows

@@ -10,6 +10,7 @@ use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A dense matrix in storage format `S`, row by row.
@@ -55,21 +56,29 @@ const UNBLOCKED: usize = 300;
 
 /// The inverse of a large matrix, with the same meaning as that of a small one.
 fn by_blocks(mut a: Vec<f64>, n: usize, tiny: f64) -> Result<Vec<f64>> {
-    if is_symmetric(&a, n) && symmetric_inverse::invert(&mut a, n, tiny)? {
+    if is_symmetric(&a, n)? && symmetric_inverse::invert(&mut a, n, tiny)? {
         return Ok(a);
     }
-    dense_inverse::inverse(&a, n, smallest_pivot(&a, n))
+    let bound = smallest_pivot(&a, n)?;
+    dense_inverse::inverse(a, n, bound)
 }
 
 /// Whether elements (i, j) and (j, i) are the same to rounding. They are compared by tiles, which stay in the cache.
-fn is_symmetric(a: &[f64], n: usize) -> bool {
+fn is_symmetric(a: &[f64], n: usize) -> Result<bool> {
     const TILE: usize = 32;
-    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    let largest = largest(a)?;
     let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
-    let mut tiles = (0..n).step_by(TILE).flat_map(|i| (0..=i).step_by(TILE).map(move |j| (i, j)));
-    tiles.all(|(rows, columns)| {
-        (rows..n.min(rows + TILE)).all(|i| (columns..i.min(columns + TILE)).all(|j| symmetric(i, j)))
-    })
+    let tiles = par::map_ranges(n, TILE, |rows| {
+        let mut columns = (0..rows.end).step_by(TILE).map(|first| first..first + TILE);
+        Ok(columns.all(|columns| rows.clone().all(|i| (columns.start..i.min(columns.end)).all(|j| symmetric(i, j)))))
+    })?;
+    Ok(tiles.into_iter().all(|symmetric| symmetric))
+}
+
+/// The largest magnitude.
+fn largest(a: &[f64]) -> Result<f64> {
+    let largest = |range: Range<usize>| Ok(a[range].iter().fold(0.0_f64, |m, v| m.max(v.abs())));
+    Ok(par::map_ranges(a.len(), 8 * par::GRAIN, largest)?.into_iter().fold(0.0, f64::max))
 }
 
 impl<S: Number> Dense<S> {
@@ -133,7 +142,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
 /// largest in that measure are taken first, so that those of a singular matrix, which are rounding, come last and none
 /// of them is divided by.
 fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
-    if !is_symmetric(a, n) {
+    if !is_symmetric(a, n)? {
         return Ok(None);
     }
     let mut m = try_vec(n * n, 0.0)?;
@@ -249,14 +258,13 @@ impl Panel {
 }
 
 /// Pivots up to this are zero.
-fn smallest_pivot(a: &[f64], n: usize) -> f64 {
-    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    TINY * n as f64 * largest
+fn smallest_pivot(a: &[f64], n: usize) -> Result<f64> {
+    Ok(TINY * n as f64 * largest(a)?)
 }
 
 /// The inverse by Gauss-Jordan elimination with row pivoting; columns without a usable pivot are left out.
 fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
-    let bound = smallest_pivot(&a, n);
+    let bound = smallest_pivot(&a, n)?;
     let mut inverse = try_vec(n * n, 0.0)?;
     for i in 0..n {
         inverse[i * n + i] = 1.0;

@@ -48,8 +48,8 @@ impl Amg {
         })
     }
 
-    /// Estimated bytes of `setup` with these options. On the host: bytes of the hierarchy, from a sample of at most 20,000 rows. On a
-    /// GPU: peak bytes of set-up, from samples of at most 1,048,576 rows, regardless of the memory limit of the context; exact for
+    /// Estimated bytes of `setup` with these options. On the host: bytes of the hierarchy, from a sample of at most 20,000
+    /// rows, or 160,000 of irregular graphs. On a GPU: peak bytes of set-up, from samples of at most 1,048,576 rows, regardless of the memory limit of the context; exact for
     /// matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
         estimate::alone(Method::Amg, context, matrix, config)

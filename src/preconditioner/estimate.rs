@@ -31,6 +31,13 @@ use std::sync::Arc;
 /// Rows of the sample. A matrix that is not larger is set up as a whole.
 const SAMPLE_ROWS: usize = 20_000;
 
+/// A sample on the host is so many times as large where rows are very long or most couplings lead out of it, as in graphs that
+/// are not meshes: coarse levels fill there as the matrix grows.
+const IRREGULAR: usize = 8;
+
+/// Most couplings lead out of a sample if more than this share of the entries of its rows does.
+const LOOSE: f64 = 0.4;
+
 /// Margin on the host: a sample has more boundary than the matrix, with shorter rows and smaller coarse levels. What reports do not count
 /// is in it.
 const MARGIN: f64 = 1.12;
@@ -65,11 +72,14 @@ const ALIKE: f64 = 0.12;
 const PIECES: [usize; 3] = [1, 4, 16];
 
 /// Added to the margin if there are several kinds of rows. A level has one format for all rows, which may differ from that of the
-/// sample. That made a set-up take 18 % more than those of both kinds alone.
-const MIXED_DOUBT: f64 = 0.11;
+/// sample. That made a set-up take 18 % more than those of both kinds alone; what a sample is unlike the matrix is added, too.
+const MIXED_DOUBT: f64 = 0.09;
 
-/// Added to the margin if some rows are very long: the sizes of their hash tables are powers of two.
+/// Added to the margin on a GPU if some rows are very long: the sizes of their hash tables are powers of two.
 const LONG_DOUBT: f64 = 0.22;
+
+/// The same on the host, where no tables are held: fill around long rows may grow faster than from a smaller sample to this.
+const LONG_DOUBT_ON_HOST: f64 = 0.10;
 
 /// What a sample is set up for, with options that leave nothing open that depends on the matrix. What it made may end with it.
 pub(crate) type Work<'a> = dyn Fn(&Context, &Arc<Matrix>, &Config) -> Result<Held> + 'a;
@@ -179,14 +189,19 @@ impl Estimate<'_> {
             let known = of(&SharedCsr { structure: Arc::clone(&self.structure), values: Arc::clone(values) });
             Ok((rest as f64 * sample.scale() / (1.0 - sample.cut), known + largest))
         };
-        let sample = representative(source, self.rows)?;
+        let (mut rows, mut sample) = (self.rows, representative(source, self.rows)?);
+        if sample.has_long || sample.cut > LOOSE {
+            rows *= IRREGULAR;
+            sample = representative(source, rows)?;
+        }
         let (mut rest, known) = held(&sample)?;
         if !sample.whole {
             if sample.has_long {
-                let small = source.sample((self.rows / SMALLER).max(1), sample.pieces)?;
+                let small = source.sample((rows / SMALLER).max(1), sample.pieces)?;
                 rest *= sample.growth(held(&small)?.0, rest);
             }
-            rest *= MARGIN + sample.unlike + sample.long_doubt();
+            let long = if sample.has_long { LONG_DOUBT_ON_HOST } else { 0.0 };
+            rest *= MARGIN + sample.unlike + long;
         } else {
             rest *= UNCOUNTED;
         }
@@ -243,11 +258,7 @@ impl Sample {
     /// Added to the margin on a GPU: for rows that the sample lacks or has too many of, and for formats.
     fn doubt(&self) -> f64 {
         let mixed = if self.pieces == 1 { 0.0 } else { MIXED_DOUBT + self.unlike };
-        mixed + self.long_doubt()
-    }
-
-    fn long_doubt(&self) -> f64 {
-        if self.has_long { LONG_DOUBT } else { 0.0 }
+        mixed + if self.has_long { LONG_DOUBT } else { 0.0 }
     }
 
     /// Fill of coarse levels around rows that grow with the matrix: the factor by which the estimate grows from this sample to the

@@ -22,7 +22,7 @@ pub enum ZeroPivots {
     /// An error.
     Refuse,
     /// Pivots up to this share of their diagonal entry are left out, as is right for a positive semidefinite matrix and
-    /// a consistent right-hand side.
+    /// a consistent right-hand side. A matrix with a negative pivot needs pivots that are chosen by size.
     LeaveOut(f64),
 }
 
@@ -68,14 +68,14 @@ impl Inertia {
     /// That of no pivots.
     pub const NONE: Inertia = Inertia { negative: 0, left_out: 0, smallest: f64::INFINITY };
 
-    /// For the columns of a front, whose pivots up to `tiny` are zero.
-    pub fn pivots(&mut self, tiny: f64) -> Pivots<'_> {
+    /// For the columns of a front of a matrix of `n` rows, whose diagonal is about 1.
+    pub fn pivots(&mut self, zero_pivots: ZeroPivots, n: usize) -> Pivots<'_> {
         let Inertia { negative, left_out, smallest } = self;
-        Pivots { tiny, unchecked: 0..0, smallest, negative, left_out }
+        let is_semidefinite = zero_pivots != ZeroPivots::Refuse;
+        Pivots { tiny: zero_pivots.bound(n), is_semidefinite, unchecked: 0..0, smallest, negative, left_out }
     }
 
-    /// Refuses a factor whose negative pivots made it grow, and zero pivots that may not be left out. They are allowed in a
-    /// semidefinite matrix alone.
+    /// Refuses a factor whose negative pivots made it grow, and zero pivots that may not be left out.
     pub fn check(
         &self,
         zero_pivots: ZeroPivots,
@@ -87,9 +87,7 @@ impl Inertia {
             return Err(Failure::NeedsPivoting);
         }
         match first_left_out() {
-            Some(variable) if zero_pivots == ZeroPivots::Refuse || self.negative > 0 => {
-                Err(Failure::Singular(variable))
-            }
+            Some(variable) if zero_pivots == ZeroPivots::Refuse => Err(Failure::Singular(variable)),
             _ => Ok(()),
         }
     }
@@ -251,14 +249,13 @@ impl Cholesky {
                 values[analysis.positions[k]] += share * (a.values[k] * scale[i] * scale[j]);
             }
         }
-        let tiny = zero_pivots.bound(a.rows);
         let mut results: Vec<Mutex<Option<std::result::Result<Outcome, Failure>>>> =
             try_capacity(analysis.tasks.len())?;
         results.resize_with(analysis.tasks.len(), || Mutex::new(None));
         par::for_each_segment_mut(values, &analysis.task_panels, 1, 1, |tasks, values| {
             let task = &analysis.tasks[tasks.start];
             if task.is_subtree {
-                let outcome = analysis.run(task, values, Vec::new(), tiny);
+                let outcome = analysis.run(task, values, Vec::new(), zero_pivots);
                 *lock(results[tasks.start].lock()) = Some(outcome);
             }
         });
@@ -268,7 +265,7 @@ impl Cholesky {
             let values = &mut values[analysis.task_panels[t] as usize..analysis.task_panels[t + 1] as usize];
             let outcome = match lock(results[t].lock()).take() {
                 Some(outcome) => outcome?,
-                None => analysis.run(task, values, std::mem::take(&mut contributions), tiny)?,
+                None => analysis.run(task, values, std::mem::take(&mut contributions), zero_pivots)?,
             };
             inertia.negative += outcome.inertia.negative;
             inertia.left_out += outcome.inertia.left_out;
@@ -339,9 +336,10 @@ impl Analysis {
         task: &Task,
         values: &mut [f64],
         earlier: Contributions,
-        tiny: f64,
+        zero_pivots: ZeroPivots,
     ) -> std::result::Result<Outcome, Failure> {
         let symbolic = &self.symbolic;
+        let n = symbolic.tree.order.len();
         let start = symbolic.panels[task.begin] as usize;
         let size = |s: usize| (symbolic.columns(s).len() + symbolic.below(s).len(), symbolic.columns(s).len());
         let scratch = (task.begin..task.end).map(|s| front::scratch(size(s).0, size(s).1)).max().unwrap_or(0);
@@ -373,7 +371,8 @@ impl Analysis {
                 add(contribution, &local, (panel, height), width, &mut own);
             }
             stack.truncate(first);
-            if front::factorise(panel, height, width, &mut inertia.pivots(tiny), &mut scratch).is_err() {
+            let mut pivots = inertia.pivots(zero_pivots, n);
+            if front::factorise(panel, height, width, &mut pivots, &mut scratch).is_err() {
                 return Err(Failure::NeedsPivoting);
             }
             if below > 0 {

@@ -64,7 +64,7 @@ impl DenseCholesky {
         });
         let mut scratch = try_vec(temporary(n), 0.0)?;
         *inertia = Inertia::NONE;
-        if front::factorise(values, n, n, &mut inertia.pivots(zero_pivots.bound(n)), &mut scratch).is_err() {
+        if front::factorise(values, n, n, &mut inertia.pivots(zero_pivots, n), &mut scratch).is_err() {
             return Err(Failure::NeedsPivoting);
         }
         let values = &*values;

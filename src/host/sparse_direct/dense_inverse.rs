@@ -1,15 +1,14 @@
-//! The inverse of a full matrix by Gauss-Jordan elimination with partial pivoting, in place and by blocks of columns, which are again
-//! eliminated by tiles of columns: all others are updated at once, by the products of tiles of `front.rs`. Each element
-//! is summed in the same order for any number of threads.
+//! The inverse of a full matrix by Gauss-Jordan elimination with partial pivoting, in place and by blocks of columns, which
+//! are eliminated by halves down to a tile of columns. All others are updated at once, by the products of tiles of
+//! `front.rs`. Each element is summed in the same order for any number of threads.
 
-use super::front::{TILE, subtract_product};
-use crate::error::{Result, try_capacity, try_copy, try_vec};
-use crate::host::prefetch::prefetch;
+use super::front::{STRIP, TILE, aligned, subtract_product};
+use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use std::ops::Range;
 
 /// Columns that are eliminated before the others are updated.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 
 /// Columns that one task updates.
 const GRAIN: usize = 4 * TILE;
@@ -26,13 +25,12 @@ struct Eliminated {
     packed: Vec<f64>,
 }
 
-/// The inverse of a matrix of n rows, in the order of its elements: by columns, or by rows, which then take the part of columns
-/// below. Those whose pivots are at most `bound` are left out, which makes a generalised inverse of a singular matrix: it
+/// The inverse of a matrix of n rows in its place, in the order of its elements: by columns, or by rows, which then take the
+/// part of columns below. Those whose pivots are at most `bound` are left out, which makes a generalised inverse of a singular matrix: it
 /// solves consistent systems.
-pub fn inverse(a: &[f64], n: usize, bound: f64) -> Result<Vec<f64>> {
-    let mut values = try_copy(a)?;
+pub fn inverse(mut values: Vec<f64>, n: usize, bound: f64) -> Result<Vec<f64>> {
     let (exchanged, left_out) = (try_capacity(n)?, try_capacity(n)?);
-    let packed = try_vec(n.next_multiple_of(TILE) * BLOCK, 0.0)?;
+    let packed = try_vec(n.next_multiple_of(TILE) * BLOCK + TILE, 0.0)?;
     let mut eliminated = Eliminated { exchanged, left_out, bound, packed };
     eliminated.columns(&mut values, n, 0, BLOCK);
     let Eliminated { exchanged, left_out, .. } = eliminated;
@@ -51,8 +49,8 @@ pub fn inverse(a: &[f64], n: usize, bound: f64) -> Result<Vec<f64>> {
 }
 
 impl Eliminated {
-    /// Eliminates columns, of which the first is `first`, by blocks of so many. In their place is then what all columns are
-    /// multiplied by.
+    /// Eliminates columns, of which the first is `first`, by blocks of so many, and those of a block by halves of it. In their
+    /// place is then what all columns are multiplied by.
     fn columns(&mut self, columns: &mut [f64], n: usize, first: usize, size: usize) {
         let count = columns.len() / n;
         for begin in (0..count).step_by(size) {
@@ -62,10 +60,13 @@ impl Eliminated {
             let (own, after) = rest.split_at_mut((end - begin) * n);
             match size {
                 TILE => self.tile(own, n, block.start),
-                _ => self.columns(own, n, block.start, TILE),
+                _ => self.columns(own, n, block.start, size / 2),
+            }
+            if before.is_empty() && after.is_empty() {
+                return;
             }
             let Eliminated { exchanged, left_out, packed, .. } = &mut *self;
-            let packed = &mut packed[..n.next_multiple_of(TILE) * block.len()];
+            let packed = &mut aligned(packed)[..n.next_multiple_of(TILE) * block.len()];
             pack(own, n, block.clone(), left_out, packed);
             let (packed, exchanges) = (&*packed, &exchanged[block.clone()]);
             for others in [before, after] {
@@ -112,13 +113,15 @@ impl Eliminated {
 /// left out is that of the identity.
 fn pack(columns: &[f64], n: usize, block: Range<usize>, left_out: &[usize], out: &mut [f64]) {
     let depth = block.len();
-    for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
-        let rows = t * TILE..((t + 1) * TILE).min(n);
-        for (column, to) in columns.chunks_exact(n).zip(tile.chunks_exact_mut(TILE)) {
-            to.iter_mut().zip(&column[rows.clone()]).for_each(|(to, v)| *to = -v);
-            to[rows.len()..].fill(0.0);
+    par::for_each_row_mut(out, TILE * depth, GRAIN, |first, piece| {
+        for (t, tile) in (first..).zip(piece.chunks_exact_mut(TILE * depth)) {
+            let rows = t * TILE..((t + 1) * TILE).min(n);
+            for (column, to) in columns.chunks_exact(n).zip(tile.chunks_exact_mut(TILE)) {
+                to.iter_mut().zip(&column[rows.clone()]).for_each(|(to, v)| *to = -v);
+                to[rows.len()..].fill(0.0);
+            }
         }
-    }
+    });
     for k in left_out.iter().filter(|k| block.contains(k)) {
         let c = k - block.start;
         for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
@@ -147,11 +150,10 @@ fn update(columns: &mut [f64], n: usize, block: Range<usize>, packed: &[f64], ex
     if right.iter().all(|v| *v == 0.0) {
         return;
     }
-    // A tile of the block stays in the cache while it is multiplied by all others.
-    for (t, left) in packed.chunks_exact(TILE * depth).enumerate() {
-        let rows = t * TILE..((t + 1) * TILE).min(n);
+    // A strip of the block stays in the cache while it is multiplied by all others.
+    for (s, left) in packed.chunks(STRIP * TILE * depth).enumerate() {
+        let rows = s * STRIP * TILE..((s + 1) * STRIP * TILE).min(n);
         for (columns, right) in columns.chunks_mut(TILE * n).zip(right.chunks_exact(TILE * depth)) {
-            columns.chunks_exact(n).for_each(|column| prefetch(column, rows.start));
             subtract_product(left, right, columns, n, rows.clone());
         }
     }
@@ -162,6 +164,7 @@ mod tests {
     use super::*;
     use crate::context::Context;
     use crate::hash::hash;
+    use crate::host::registers::with_each;
 
     /// Numbers between -1 and 1 that look random, without a dominant diagonal.
     fn full(n: usize) -> Vec<f64> {
@@ -169,12 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn full_matrices_are_inverted_with_the_same_bits_for_any_number_of_threads() {
+    fn full_matrices_are_inverted_with_the_same_bits_for_any_threads_and_registers() {
         for n in [1, 7, 32, 33, 100, 161] {
             let a = full(n);
-            let on = |device: &str| Context::new(device).unwrap().run(n * n * n, || inverse(&a, n, 1e-14)).unwrap();
+            let on =
+                |device: &str| Context::new(device).unwrap().run(n * n * n, || inverse(a.clone(), n, 1e-14)).unwrap();
             let (one, two) = (on("host:1"), on("host:2"));
             assert_eq!(one, two);
+            with_each(|registers| assert_eq!(inverse(a.clone(), n, 1e-14).unwrap(), one, "{registers:?}"));
             for i in 0..n {
                 for j in 0..n {
                     let sum: f64 = (0..n).map(|k| a[i * n + k] * one[k * n + j]).sum();
@@ -203,21 +208,21 @@ mod tests {
                     a[k * n + i] = if k == 0 { 0.0 } else { 2.0 * a[(k - 1) * n + i] - a[i] };
                 }
             }
-            let x = inverse(&a, n, 1e-11).unwrap();
+            let x = inverse(a.clone(), n, 1e-11).unwrap();
             assert!(is_generalised(&a, &x, n), "{dependent:?}");
             assert!(dependent.iter().all(|k| (0..n).all(|i| x[i * n + k] == 0.0)), "{dependent:?}");
-            let two = Context::new("host:2").unwrap().run(n * n * n, || inverse(&a, n, 1e-11)).unwrap();
+            let two = Context::new("host:2").unwrap().run(n * n * n, || inverse(a.clone(), n, 1e-11)).unwrap();
             assert_eq!(x, two);
         }
         let exchange = [0.0, 1.0, 0.0, 0.0];
-        assert_eq!(inverse(&exchange, 2, 1e-14).unwrap(), [0.0, 0.0, 1.0, 0.0]);
-        assert_eq!(inverse(&[0.0; 9], 3, 1e-14).unwrap(), [0.0; 9]);
+        assert_eq!(inverse(exchange.to_vec(), 2, 1e-14).unwrap(), [0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(inverse(vec![0.0; 9], 3, 1e-14).unwrap(), [0.0; 9]);
     }
 
     #[test]
     fn a_matrix_that_is_not_finite_has_no_finite_inverse() {
         let mut a = full(40);
         a[5] = f64::NAN;
-        assert!(inverse(&a, 40, 1e-14).unwrap().iter().any(|v| v.is_nan()));
+        assert!(inverse(a.clone(), 40, 1e-14).unwrap().iter().any(|v| v.is_nan()));
     }
 }

@@ -1,15 +1,15 @@
-//! P A = L U of a full matrix, with partial pivoting: by blocks of columns, whose rows to the right are updated by the products
-//! of tiles of `front.rs`. Each element is summed in the order of the columns, for any number of threads.
+//! P A = L U of a full matrix, with partial pivoting: by blocks of columns, which are factorised by halves. The columns to the
+//! right are updated by the products of tiles of `front.rs`. Each element is summed in the same order for any number of threads.
 
 use super::cholesky::Failure;
-use super::front::{TILE, subtract_product};
+use super::front::{STRIP, TILE, aligned, subtract_product};
 use crate::error::{try_capacity, try_vec};
 use crate::par;
 use crate::sparse::Csr;
 use std::ops::Range;
 
 /// Columns that are factorised before the others are updated.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 
 /// Columns that one task updates.
 const GRAIN: usize = 4 * TILE;
@@ -27,31 +27,16 @@ impl DenseLu {
     pub fn new(transpose: &Csr<f64>, (rows, columns): (&[f64], &[f64])) -> Result<DenseLu, Failure> {
         let n = transpose.rows;
         let (mut values, mut exchanged) = (try_vec(n * n, 0.0)?, try_capacity(n)?);
-        for (j, column) in values.chunks_exact_mut(n.max(1)).enumerate() {
-            for k in transpose.offsets[j] as usize..transpose.offsets[j + 1] as usize {
-                let i = transpose.columns[k] as usize;
-                column[i] += transpose.values[k] * rows[i] * columns[j];
-            }
-        }
-        let mut packed = try_vec(n.next_multiple_of(TILE) * BLOCK, 0.0)?;
-        for begin in (0..n).step_by(BLOCK) {
-            let block = begin..(begin + BLOCK).min(n);
-            factorise_block(&mut values, n, block.clone(), &mut exchanged, &mut packed)?;
-            let (before, after) = values.split_at_mut(block.end * n);
-            for column in before[..begin * n].chunks_exact_mut(n) {
-                exchange(column, &exchanged[block.clone()], begin);
-            }
-            let of_block = &before[begin * n..];
-            let below = n - block.end;
-            let packed = &mut packed[..below.next_multiple_of(TILE) * block.len()];
-            pack(of_block, n, block.clone(), packed);
-            let exchanges = &exchanged[block.clone()];
-            par::for_each_mut(after, GRAIN * n, |_, piece| {
-                for columns in piece.chunks_mut(TILE * n) {
-                    update(columns, n, block.clone(), of_block, packed, exchanges);
+        par::for_each_row_mut(&mut values, n.max(1), TILE, |first, piece| {
+            for (j, column) in (first..).zip(piece.chunks_exact_mut(n.max(1))) {
+                for k in transpose.offsets[j] as usize..transpose.offsets[j + 1] as usize {
+                    let i = transpose.columns[k] as usize;
+                    column[i] += transpose.values[k] * rows[i] * columns[j];
                 }
-            });
-        }
+            }
+        });
+        let mut packed = try_vec(n.next_multiple_of(TILE) * BLOCK + TILE, 0.0)?;
+        factorise(&mut values, n, 0, BLOCK, &mut exchanged, aligned(&mut packed))?;
         Ok(DenseLu { values, exchanged })
     }
 
@@ -104,38 +89,48 @@ fn exchange(column: &mut [f64], exchanges: &[usize], begin: usize) {
     }
 }
 
-/// Factorises the columns of a block in place, a tile after the other, and appends the exchanges of their rows.
-fn factorise_block(
-    values: &mut [f64],
+/// Factorises columns, of which the first is `first`, by blocks of so many, and those of a block by halves of it, and appends
+/// the exchanges of their rows.
+fn factorise(
+    columns: &mut [f64],
     n: usize,
-    block: Range<usize>,
+    first: usize,
+    size: usize,
     exchanged: &mut Vec<usize>,
     packed: &mut [f64],
 ) -> Result<(), Failure> {
-    for begin in block.clone().step_by(TILE) {
-        let tile = begin..(begin + TILE).min(block.end);
-        factorise_tile(values, n, tile.clone(), exchanged)?;
-        let exchanges = &exchanged[tile.clone()];
-        let (before, after) = values[block.start * n..block.end * n].split_at_mut((tile.end - block.start) * n);
-        let (before, of_tile) = before.split_at_mut((begin - block.start) * n);
-        before.chunks_exact_mut(n).for_each(|column| exchange(column, exchanges, begin));
-        let packed = &mut packed[..(n - tile.end).next_multiple_of(TILE) * tile.len()];
-        pack(of_tile, n, tile.clone(), packed);
+    let count = columns.len() / n.max(1);
+    for begin in (0..count).step_by(size) {
+        let end = (begin + size).min(count);
+        let block = first + begin..first + end;
+        let (before, rest) = columns.split_at_mut(begin * n);
+        let (own, after) = rest.split_at_mut((end - begin) * n);
+        match size {
+            TILE => factorise_tile(own, n, block.start, exchanged)?,
+            _ => factorise(own, n, block.start, size / 2, exchanged, packed)?,
+        }
+        let exchanges = &exchanged[block.clone()];
+        par::for_each_row_mut(before, n.max(1), GRAIN, |_, piece| {
+            piece.chunks_exact_mut(n).for_each(|column| exchange(column, exchanges, block.start));
+        });
+        if after.is_empty() {
+            return Ok(());
+        }
+        let packed = &mut packed[..(n - block.start).next_multiple_of(TILE) * block.len()];
+        pack(own, n, block.start, packed);
         let packed = &*packed;
-        par::for_each_mut(after, TILE * n, |_, columns| update(columns, n, tile.clone(), of_tile, packed, exchanges));
+        par::for_each_row_mut(after, n, GRAIN.min(size), |_, piece| {
+            update(piece, n, block.clone(), packed, exchanges);
+        });
     }
     Ok(())
 }
 
-/// Factorises the columns of a tile in place, and appends the exchanges of their rows.
-fn factorise_tile(
-    values: &mut [f64],
-    n: usize,
-    block: Range<usize>,
-    exchanged: &mut Vec<usize>,
-) -> Result<(), Failure> {
-    for k in block.clone() {
-        let column = &values[k * n..(k + 1) * n];
+/// Factorises the columns of a tile in place, of which the first is `first`, and appends the exchanges of their rows.
+fn factorise_tile(columns: &mut [f64], n: usize, first: usize, exchanged: &mut Vec<usize>) -> Result<(), Failure> {
+    for c in 0..columns.len() / n {
+        let k = first + c;
+        let column = &columns[c * n..][..n];
         let (mut pivot, mut largest) = (k, column[k].abs());
         for (i, v) in column.iter().enumerate().skip(k + 1) {
             if v.abs() > largest {
@@ -146,8 +141,8 @@ fn factorise_tile(
             return Err(Failure::Singular(k));
         }
         exchanged.push(pivot);
-        values[block.start * n..block.end * n].chunks_exact_mut(n).for_each(|column| column.swap(k, pivot));
-        let (own, rest) = values[k * n..block.end * n].split_at_mut(n);
+        columns.chunks_exact_mut(n).for_each(|column| column.swap(k, pivot));
+        let (own, rest) = columns[c * n..].split_at_mut(n);
         let inverse = 1.0 / own[k];
         own[k + 1..].iter_mut().for_each(|v| *v *= inverse);
         for column in rest.chunks_exact_mut(n) {
@@ -158,34 +153,49 @@ fn factorise_tile(
     Ok(())
 }
 
-/// The rows below a block of L, tile by tile: column after column with 8 rows each, zeros at the end.
-fn pack(of_block: &[f64], n: usize, block: Range<usize>, out: &mut [f64]) {
-    let depth = block.len();
-    for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
-        let rows = block.end + t * TILE..(block.end + (t + 1) * TILE).min(n);
-        for (column, to) in of_block.chunks_exact(n).zip(tile.chunks_exact_mut(TILE)) {
-            to[..rows.len()].copy_from_slice(&column[rows.clone()]);
-            to[rows.len()..].fill(0.0);
+/// The columns of a block from row `first` on, tile by tile: column after column with 8 rows each, zeros at the end.
+fn pack(columns: &[f64], n: usize, first: usize, out: &mut [f64]) {
+    let depth = columns.len() / n;
+    par::for_each_row_mut(out, TILE * depth, GRAIN, |begin, piece| {
+        for (t, tile) in (begin..).zip(piece.chunks_exact_mut(TILE * depth)) {
+            let rows = first + t * TILE..(first + (t + 1) * TILE).min(n);
+            for (column, to) in columns.chunks_exact(n).zip(tile.chunks_exact_mut(TILE)) {
+                to[..rows.len()].copy_from_slice(&column[rows.clone()]);
+                to[rows.len()..].fill(0.0);
+            }
         }
-    }
+    });
 }
 
-/// Brings up to 8 columns to the right of a block up to date: exchanges of rows, rows of U, and what they contribute below.
-fn update(columns: &mut [f64], n: usize, block: Range<usize>, of_block: &[f64], packed: &[f64], exchanges: &[usize]) {
+/// Brings columns to the right of a block up to date, as many as a task has: exchanges of rows, rows of U, and what they
+/// contribute below.
+fn update(columns: &mut [f64], n: usize, block: Range<usize>, packed: &[f64], exchanges: &[usize]) {
     let depth = block.len();
-    let mut right = [0.0; TILE * BLOCK];
-    for (c, column) in columns.chunks_exact_mut(n).enumerate() {
-        exchange(column, exchanges, block.start);
-        let own = &mut column[block.clone()];
-        for k in 0..depth {
-            let v = own[k];
-            let l = &of_block[k * n + block.start..][..depth];
-            own[k + 1..].iter_mut().zip(&l[k + 1..]).for_each(|(x, l)| *x -= v * l);
-            right[k * TILE + c] = v;
+    let mut right = [0.0; GRAIN * BLOCK];
+    let (of_block, below) = packed.split_at(depth.next_multiple_of(TILE) * depth);
+    for (columns, right) in columns.chunks_mut(TILE * n).zip(right.chunks_exact_mut(TILE * depth)) {
+        columns.chunks_exact_mut(n).for_each(|column| exchange(column, exchanges, block.start));
+        for (t, left) in of_block.chunks_exact(TILE * depth).enumerate() {
+            let (before, own) = right.split_at_mut(t * TILE * TILE);
+            let begin = block.start + t * TILE;
+            subtract_product(&left[..before.len()], before, columns, n, begin..begin + TILE);
+            let l = &left[before.len()..][..TILE * TILE];
+            for (c, column) in columns.chunks_exact_mut(n).enumerate() {
+                let column = &mut column[begin..begin + TILE];
+                for k in 0..TILE {
+                    let v = column[k];
+                    column[k + 1..].iter_mut().zip(&l[k * TILE + k + 1..]).for_each(|(x, l)| *x -= v * l);
+                    own[k * TILE + c] = v;
+                }
+            }
         }
     }
-    for (t, left) in packed.chunks_exact(TILE * depth).enumerate() {
-        let rows = block.end + t * TILE..(block.end + (t + 1) * TILE).min(n);
-        subtract_product(left, &right[..TILE * depth], columns, n, rows);
+    // A strip of the block stays in the cache while it is multiplied by all columns.
+    for (s, left) in below.chunks(STRIP * TILE * depth).enumerate() {
+        let begin = block.end + s * STRIP * TILE;
+        let rows = begin..n.min(begin + STRIP * TILE);
+        for (columns, right) in columns.chunks_mut(TILE * n).zip(right.chunks_exact(TILE * depth)) {
+            subtract_product(left, right, columns, n, rows.clone());
+        }
     }
 }

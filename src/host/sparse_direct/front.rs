@@ -22,6 +22,9 @@ const GROUP: usize = 128;
 /// Columns of L that a product adds up at a time.
 pub const DEPTH: usize = 256;
 
+/// Tiles of rows that are multiplied one after the other by several tiles of columns. They stay in the cache.
+pub const STRIP: usize = 6;
+
 /// Columns of a result that one task computes.
 const GRAIN: usize = 4 * TILE;
 
@@ -30,7 +33,13 @@ const ROWS: usize = 64;
 
 /// Values that the packed rows of a front of this height may need.
 pub fn scratch(height: usize, width: usize) -> usize {
-    2 * height.next_multiple_of(TILE) * width.min(DEPTH)
+    TILE + 2 * height.next_multiple_of(TILE) * width.min(DEPTH)
+}
+
+/// Scratch from the next cache line on, of which it skips less than a tile has columns: packed columns are a line each.
+pub fn aligned(scratch: &mut [f64]) -> &mut [f64] {
+    let skipped = scratch.as_ptr().align_offset(TILE * size_of::<f64>());
+    &mut scratch[skipped..]
 }
 
 /// What happens to pivots.
@@ -38,6 +47,8 @@ pub struct Pivots<'a> {
     /// Pivots of a magnitude up to this are zero. The diagonal of the matrix is scaled to about 1. A zero pivot is left
     /// out, as for a semidefinite matrix: its column of L is zero, and so is what is solved for there.
     pub tiny: f64,
+    /// Whether a negative pivot is a failure.
+    pub is_semidefinite: bool,
     /// Rows that need not be zero below a pivot that is left out: those of an inverse.
     pub unchecked: Range<usize>,
     /// The smallest magnitude of all others, in relation to the diagonal entry.
@@ -50,7 +61,8 @@ pub struct Pivots<'a> {
 
 /// Factorises the `width` columns of a panel of `height` rows in place: A = L S Lᵀ, where S has the signs of the pivots.
 /// The diagonal of L is stored with the sign of its pivot, and is infinite where the pivot was left out. Fails with the
-/// column of a zero pivot below which not all is zero, as it would be in a semidefinite matrix.
+/// column of a pivot that a semidefinite matrix does not have: a zero below which not all is zero, and a negative one where
+/// that is not allowed.
 pub fn factorise(
     panel: &mut [f64],
     height: usize,
@@ -100,6 +112,9 @@ fn diagonal_block(
             column.fill(0.0);
             column[0] = f64::INFINITY;
             continue;
+        }
+        if pivot < 0.0 && pivots.is_semidefinite {
+            return Err(j);
         }
         *pivots.smallest = pivots.smallest.min(pivot.abs());
         *pivots.negative += usize::from(pivot < 0.0);
@@ -246,7 +261,7 @@ fn subtract_squares(
     let rows = height - row;
     let signed = columns.clone().any(|k| panel[k * height + k] < 0.0);
     let size = rows.next_multiple_of(TILE) * depth;
-    let (x, y) = scratch.split_at_mut(size);
+    let (x, y) = aligned(scratch).split_at_mut(size);
     pack(panel, height, columns.clone(), row, x, false);
     let y: &[f64] = if signed {
         let packed = count.min(rows).next_multiple_of(TILE) * depth;
@@ -256,23 +271,21 @@ fn subtract_squares(
         x
     };
     par::for_each_row_mut(&mut c[..count * pitch], pitch, GRAIN, |start, piece| {
-        for (p, pair) in piece.chunks_mut(2 * TILE * pitch).enumerate() {
-            let first = start / TILE + 2 * p;
-            let right = |j: usize| &y[j * TILE * depth..][..TILE * depth];
-            // Matrices with blocks on the diagonal have many.
-            let zero = [first, first + 1].map(|j| j * TILE >= count || right(j).iter().all(|v| *v == 0.0));
-            if zero == [true, true] {
-                continue;
-            }
-            // A tile of X stays in the cache while it is multiplied by both.
-            for i in first..rows.div_ceil(TILE) {
-                let left = &x[i * TILE * depth..][..TILE * depth];
-                let at = shift + i * TILE..shift + rows.min((i + 1) * TILE);
-                for (j, tile) in (first..=i).zip(pair.chunks_mut(TILE * pitch)) {
-                    if !zero[j - first] {
-                        tile.chunks_exact(pitch).for_each(|column| prefetch(column, at.start));
-                        subtract_product(left, right(j), tile, pitch, at.clone());
-                    }
+        let first = start / TILE;
+        let right = |j: usize| &y[j * TILE * depth..][..TILE * depth];
+        // Matrices with blocks on the diagonal have many such tiles.
+        let mut is_zero = [true; GRAIN / TILE];
+        for (t, is_zero) in is_zero[..(piece.len() / pitch).div_ceil(TILE)].iter_mut().enumerate() {
+            *is_zero = right(first + t).iter().all(|v| *v == 0.0);
+        }
+        // A strip of X stays in the cache while it is multiplied by all tiles.
+        for strip in (first..rows.div_ceil(TILE)).step_by(STRIP) {
+            let end = (strip + STRIP).min(rows.div_ceil(TILE));
+            for (j, columns) in (first..end).zip(piece.chunks_mut(TILE * pitch)) {
+                if !is_zero[j - first] {
+                    let begin = strip.max(j);
+                    let at = shift + begin * TILE..shift + rows.min(end * TILE);
+                    subtract_product(&x[begin * TILE * depth..end * TILE * depth], right(j), columns, pitch, at);
                 }
             }
         }
@@ -299,8 +312,14 @@ fn pack(panel: &[f64], height: usize, columns: Range<usize>, row: usize, out: &m
     });
 }
 
-/// C -= L Rᵀ for two packed tiles, in these rows of up to 8 columns of C, which are `pitch` apart.
+/// C -= L Rᵀ for a column of packed tiles and another tile, in these rows of up to 8 columns of C, which are `pitch` apart.
 pub fn subtract_product(left: &[f64], right: &[f64], c: &mut [f64], pitch: usize, rows: Range<usize>) {
+    if right.is_empty() {
+        return;
+    }
+    for column in c.chunks_exact(pitch) {
+        rows.clone().step_by(TILE).for_each(|row| prefetch(column, row));
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
         return avx512::tile::subtract_product(left, right, c, pitch, rows);
@@ -308,35 +327,34 @@ pub fn subtract_product(left: &[f64], right: &[f64], c: &mut [f64], pitch: usize
     with_avx2(Call(
         #[inline(always)]
         || {
-            for (column, sums) in c.chunks_exact_mut(pitch).zip(&product(left, right)) {
-                column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+            for (left, begin) in left.chunks_exact(right.len()).zip(rows.clone().step_by(TILE)) {
+                let rows = begin..rows.end.min(begin + TILE);
+                for (column, sums) in c.chunks_exact_mut(pitch).zip(&product(left, right)) {
+                    column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+                }
             }
         },
     ));
 }
 
-/// The product of a tile with the transpose of another, by columns: in four quarters, whose sums fit into the registers of any
-/// processor.
+/// The product of a tile with the transpose of another, by columns: in two halves, whose sums fit into the registers of
+/// most processors.
 #[inline(always)]
 fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
     const HALF: usize = TILE / 2;
     let mut sums = [[0.0; TILE]; TILE];
-    for (column, row) in [(0, 0), (HALF, 0), (0, HALF), (HALF, HALF)] {
-        let mut quarter = [[0.0; HALF]; HALF];
+    for row in [0, HALF] {
+        let mut half = [[0.0; HALF]; TILE];
         for (l, r) in left.chunks_exact(TILE).zip(right.chunks_exact(TILE)) {
-            let (l, r): (&[f64; HALF], &[f64; HALF]) =
-                match (l[row..][..HALF].try_into(), r[column..][..HALF].try_into()) {
-                    (Ok(l), Ok(r)) => (l, r),
-                    _ => unreachable!("half of a tile"),
-                };
-            for (sums, r) in quarter.iter_mut().zip(r) {
+            let Ok(l): Result<&[f64; HALF], _> = l[row..][..HALF].try_into() else { unreachable!("half of a tile") };
+            for (sums, r) in half.iter_mut().zip(r) {
                 for (sum, l) in sums.iter_mut().zip(l) {
                     *sum = l.mul_add(*r, *sum);
                 }
             }
         }
-        for (c, quarter) in quarter.iter().enumerate() {
-            sums[column + c][row..row + HALF].copy_from_slice(quarter);
+        for (sums, half) in sums.iter_mut().zip(&half) {
+            sums[row..row + HALF].copy_from_slice(half);
         }
     }
     sums
@@ -345,6 +363,7 @@ fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
 #[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
+    use crate::host::registers::with_each;
 
     /// Numbers between -1 and 1 that look random.
     fn numbers(n: usize) -> Vec<f64> {
@@ -353,16 +372,24 @@ mod tests {
 
     #[test]
     fn tiles_have_the_same_bits_with_and_without_registers() {
-        crate::host::testing::skip_without_avx512();
-        for depth in [1, 2, 7, 256] {
-            let (left, right) = (numbers(TILE * depth), numbers(TILE * depth + 5));
-            for rows in [3..11, 0..8, 5..6] {
-                let (mut c, mut expected) = (numbers(8 * 11), numbers(8 * 11));
-                subtract_product(&left, &right[5..], &mut c, 11, rows.clone());
-                for (column, sums) in expected.chunks_exact_mut(11).zip(product(&left, &right[5..])) {
-                    column[rows.clone()].iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+        for depth in [0, 1, 2, 7, 256] {
+            for rows in [3..11, 0..8, 5..6, 1..17, 0..24, 2..47] {
+                let tiles = rows.len().div_ceil(TILE);
+                let (left, right) = (numbers(tiles * TILE * depth), numbers(TILE * depth + 5));
+                for columns in [1, 8] {
+                    let mut expected = numbers(columns * 47);
+                    for (left, begin) in left.chunks_exact(TILE * depth.max(1)).zip(rows.clone().step_by(TILE)) {
+                        for (column, sums) in expected.chunks_exact_mut(47).zip(product(left, &right[5..])) {
+                            let own = &mut column[begin..rows.end.min(begin + TILE)];
+                            own.iter_mut().zip(sums).for_each(|(v, sum)| *v -= sum);
+                        }
+                    }
+                    with_each(|registers| {
+                        let mut c = numbers(columns * 47);
+                        subtract_product(&left, &right[5..], &mut c, 47, rows.clone());
+                        assert_eq!(c, expected, "{registers:?}: depth {depth}, rows {rows:?}");
+                    });
                 }
-                assert_eq!(c, expected);
             }
         }
     }
@@ -398,6 +425,7 @@ mod tests {
             let (mut smallest, mut negative, mut left_out) = (f64::INFINITY, 0, 0);
             let mut pivots = Pivots {
                 tiny: 1e-14,
+                is_semidefinite: false,
                 unchecked: 0..0,
                 smallest: &mut smallest,
                 negative: &mut negative,

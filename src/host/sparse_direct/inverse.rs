@@ -2,7 +2,7 @@
 
 use super::{Method, SparseDirect, ZeroPivots};
 use crate::backend::Operator;
-use crate::backend::common::rounding_bound;
+use crate::backend::common::{TINY, rounding_bound};
 use crate::error::{Result, Status};
 use crate::host::Host;
 use crate::scalar::{Number, Precision, Scalar};
@@ -19,13 +19,15 @@ pub struct SparseInverse {
 }
 
 impl SparseInverse {
-    /// Factorises a matrix; `None` where it is indefinite, or singular and not symmetric.
+    /// Factorises a matrix; `None` where it is singular to rounding and not positive semidefinite.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Option<SparseInverse>> {
         let zero_pivots = ZeroPivots::LeaveOut(rounding_bound::<T>(a.scalar_rows()));
         match SparseDirect::new(a, zero_pivots) {
             Err(error) if error.status == Status::Breakdown => Ok(None),
             Err(error) => Err(error),
-            Ok(factor) if factor.method().negative() > 0 => Ok(None),
+            Ok(factor) if !factor.plan.is_symmetric() && factor.smallest_pivot() <= TINY * factor.rows() as f64 => {
+                Ok(None)
+            }
             Ok(factor) => {
                 let (rows, bytes, method) = (factor.rows(), factor.bytes(), factor.method());
                 Ok(Some(SparseInverse { rows, bytes, method, factor: Mutex::new(factor) }))

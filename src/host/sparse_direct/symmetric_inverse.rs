@@ -5,7 +5,7 @@
 //! columns K, and X is W with -L⁻ᵀ in the rows K: what the factorisation of a front gives for the rows of A_:K below A_KK,
 //! with -1 in the rows K. After the last block -A⁻¹ is left.
 
-use super::cholesky::Inertia;
+use super::cholesky::{Inertia, ZeroPivots};
 use super::front::{self, Pivots, TILE};
 use super::scales::power;
 use crate::error::{Result, try_collect, try_vec};
@@ -42,8 +42,9 @@ pub fn invert(a: &mut [f64], n: usize, tiny: f64) -> Result<bool> {
         let panel = &mut panel[..width * height];
         take(&mut values, n, block.clone(), panel);
         let mut inertia = Inertia::NONE;
-        let mut pivots = Pivots { unchecked: width..width + block.end, ..inertia.pivots(tiny) };
-        if front::factorise(panel, height, width, &mut pivots, &mut scratch).is_err() || inertia.negative > 0 {
+        let semidefinite = inertia.pivots(ZeroPivots::LeaveOut(tiny), n);
+        let mut pivots = Pivots { unchecked: width..width + block.end, ..semidefinite };
+        if front::factorise(panel, height, width, &mut pivots, &mut scratch).is_err() {
             return Ok(false);
         }
         front::subtract_contribution(panel, height, width, &mut values, &mut scratch);

@@ -388,7 +388,7 @@ fn refinement_reaches_what_the_condition_allows() {
     assert!(solution.residual < 1e-6, "{solution:?}");
 }
 
-/// What a coarsest level is solved by: positive semidefinite matrices and nonsymmetric ones, no others.
+/// What a coarsest level is solved by: positive semidefinite matrices and regular ones, no others.
 #[test]
 fn an_inverse_is_that_of_regular_and_semidefinite_matrices() {
     let of =
@@ -402,7 +402,8 @@ fn an_inverse_is_that_of_regular_and_semidefinite_matrices() {
     inverse.apply(2.0, &[1.0_f32, 0.0, -1.0], 1.0, &mut single).unwrap();
     assert!((0..3).all(|i| (f64::from(single[i]) - (2.0 * x[i] + 1.0)).abs() < 1e-6), "{single:?}");
     assert!(of(&[(0, 0, 2.0), (0, 1, 1.0), (1, 1, 2.0)], 2).is_some());
-    assert!(of(&[(0, 0, 1.0), (1, 1, -1.0)], 2).is_none());
+    assert!(of(&[(0, 0, 1.0), (1, 1, -1.0)], 2).is_some());
+    assert!(of(&[(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 4.0), (2, 2, -1.0)], 3).is_none());
     assert!(of(&[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 2.0), (1, 1, 2.0)], 2).is_none());
 }
 
@@ -532,8 +533,34 @@ fn full_semidefinite_matrices_are_refused_with_the_unknown_or_left_out() {
     assert_eq!((x[n - 2], x[n - 1]), (0.0, 0.0));
     let inverse = SparseInverse::new(&a.view()).unwrap().unwrap();
     assert_eq!(Operator::<Host, f64>::format(&inverse), "dense Cholesky");
-    let indefinite = full_symmetric(n, 5, |i| if i == 7 { -150.0 } else { 150.0 });
-    assert!(SparseInverse::new(&indefinite.view()).unwrap().is_none());
+}
+
+/// A level is solved without refinement, so that the pivots of an indefinite matrix are chosen by size.
+#[test]
+fn the_inverse_of_an_indefinite_matrix_is_that_by_lu_and_a_singular_one_has_none() {
+    let n = 150;
+    let full = full_symmetric(n, 5, |i| if i == 7 { -150.0 } else { 150.0 });
+    let few: Vec<_> = triplets(&full).into_iter().filter(|(i, j, _)| i.abs_diff(*j) < 3).collect();
+    let few = Csr::from_triplets(n, n, &few).unwrap();
+    for (a, format) in [(&full, "dense LU"), (&few, "sparse LU")] {
+        let inverse = SparseInverse::new(&a.view()).unwrap().unwrap();
+        assert_eq!(Operator::<Host, f64>::format(&inverse), format);
+        let (x, mut again) = (numbers(n, 3), vec![f64::NAN; n]);
+        let b: Vec<f64> = (0..n).map(|i| a.view().row(i).map(|(j, v)| v[0] * x[j]).sum()).collect();
+        inverse.apply(1.0, &b, 0.0, &mut again).unwrap();
+        assert!(x.iter().zip(&again).all(|(x, v)| (x - v).abs() < 1e-12));
+        // Rows without couplings but to each other, and with that no sum.
+        let singular = triplets(a).into_iter().filter(|(i, j, _)| *i < n - 2 && *j < n - 2);
+        let of_two = [(n - 2, n - 2, 1.0), (n - 2, n - 1, -1.0), (n - 1, n - 2, -1.0), (n - 1, n - 1, 1.0)];
+        let singular: Vec<_> = singular.chain(of_two).collect();
+        let singular = Csr::from_triplets(n, n, &singular).unwrap();
+        assert!(SparseInverse::new(&singular.view()).unwrap().is_none());
+    }
+    // The sums of the columns are zero, but for rounding, and those of the rows are not.
+    let sum = |j: usize| (0..n).filter(|i| *i != j).map(|i| entry(&full, i, j) * (1 + i) as f64).sum::<f64>();
+    let at = |i: usize, j: usize| if i == j { -sum(j) } else { entry(&full, i, j) * (1 + i) as f64 };
+    let t: Vec<_> = (0..n * n).map(|k| (k / n, k % n, at(k / n, k % n))).collect();
+    assert!(SparseInverse::new(&Csr::from_triplets(n, n, &t).unwrap().view()).unwrap().is_none());
 }
 
 #[test]

@@ -120,27 +120,14 @@ fn add_steps<const N: usize, const K: usize, W: Scalar>(
     entries: &Entries<W>,
     sums: &mut [[W; K]],
 ) {
-    let n = sums.len();
-    let at = |i: usize, step: i8| (x0 + i).wrapping_add_signed(isize::from(step));
-    let is_inside = |i: usize| steps.iter().all(|step| at(i, *step) < line.len());
-    // Only the ends of a line have neighbours outside of it.
-    let first = usize::from(!is_inside(0));
-    let last = if n > first && !is_inside(n - 1) { n - 1 } else { n };
-    for i in (0..first).chain(last.max(first)..n) {
-        for (step, entries) in steps.iter().zip(entries) {
-            if let Some(x) = line.get(at(i, *step)) {
-                add(&mut sums[i], entries[i], x);
-            }
-        }
-    }
-    if first >= last {
-        return;
-    }
-    let x = steps.map(|step| &line[at(first, step)..][..last - first]);
-    for (i, sum) in sums[first..last].iter_mut().enumerate() {
+    // Each element is looked up. Where a loop can do without that, the compiler takes several cells for the lanes of a register,
+    // and shuffles their vectors into it.
+    for (i, (sum, x)) in sums.iter_mut().zip(x0..).enumerate() {
         let mut total = *sum;
-        for (x, entries) in x.iter().zip(entries) {
-            add(&mut total, entries[first + i], &x[i]);
+        for (step, entries) in steps.iter().zip(entries) {
+            if let Some(x) = line.get(x.wrapping_add_signed(isize::from(*step))) {
+                add(&mut total, entries[i], x);
+            }
         }
         *sum = total;
     }
@@ -185,11 +172,13 @@ fn restrict<W: Scalar>(
                         widen(values, from, &mut weights[..sums.len()]);
                     }
                     for (i, sum) in sums.iter_mut().enumerate() {
+                        let mut total = *sum;
                         for (dx, weights) in steps.clone().zip(&weights) {
                             if let Some(x) = fine.get((factor * (x0 + i)).wrapping_add_signed(isize::from(dx))) {
-                                add(sum, weights[i], x);
+                                add(&mut total, weights[i], x);
                             }
                         }
+                        *sum = total;
                     }
                 }
             }
@@ -423,9 +412,9 @@ impl<W: Scalar> MultivectorSweep<'_, W> {
                 if x + 1 < old.len() {
                     subtract(&mut residual, entries[2][i], if is_new(x + 1) { &new[x + 1] } else { &old[x + 1] });
                 }
-                for c in 0..K {
-                    new[x][c] = old[x][c] + diagonal[i] * residual[c];
-                }
+                let mut solved = old[x];
+                add(&mut solved, diagonal[i], &residual);
+                new[x] = solved;
             }
         }
     }

@@ -102,8 +102,8 @@ fn diagonal_rows(matrix: &Matrix) -> usize {
     (0..view.rows).filter(|i| view.row_range(*i).len() == 1).count()
 }
 
-/// Matrices whose rows are unlike each other, or lead far away; and the most that an estimate may be, times what is
-/// true.
+/// Matrices whose rows are unlike each other, or lead far away; and the most that an estimate of the peak on a device may be,
+/// times what is true. Around hubs that peak is where samples do not have it yet.
 fn unlike() -> Vec<(&'static str, Arc<Matrix>, f64)> {
     let p5 = || gallery::poisson5(30, 30).unwrap();
     let p7 = || gallery::poisson7(10, 10, 10).unwrap();
@@ -113,15 +113,15 @@ fn unlike() -> Vec<(&'static str, Arc<Matrix>, f64)> {
         ("a grid, then identity", matrix(beside(p5(), identity(6000))), 1.15),
         ("identity, then a grid", matrix(beside(identity(1200), p5())), 1.15),
         ("identity in between", matrix(shuffled(&beside(p5(), identity(1200)))), 1.15),
-        ("short and long rows", matrix(beside(p5(), p27())), 1.45),
-        ("long and short rows", matrix(beside(p27(), p5())), 1.45),
-        ("short rows among long ones", matrix(shuffled(&beside(p27(), p5()))), 1.45),
-        ("grids of 2 and 3 dimensions", matrix(beside(p7(), p5())), 1.45),
+        ("short and long rows", matrix(beside(p5(), p27())), 1.3),
+        ("long and short rows", matrix(beside(p27(), p5())), 1.3),
+        ("short rows among long ones", matrix(shuffled(&beside(p27(), p5()))), 1.3),
+        ("grids of 2 and 3 dimensions", matrix(beside(p7(), p5())), 1.3),
         // A format for all rows that smaller matrices do not have.
         (
             "many of both",
             matrix(beside(gallery::poisson27(16, 16, 16).unwrap(), gallery::poisson5(70, 70).unwrap())),
-            1.45,
+            1.3,
         ),
         ("one hub", matrix(hubs(1500, 1, 1)), 1.45),
         ("hubs", matrix(hubs(3000, 10, 10)), 1.45),
@@ -134,9 +134,12 @@ fn unlike() -> Vec<(&'static str, Arc<Matrix>, f64)> {
 fn an_estimate_on_the_host_is_not_below_where_rows_are_unlike() {
     let mut wrong = Vec::new();
     for (name, matrix, most) in unlike() {
+        let most = f64::min(most, 1.3);
+        // Samples that are a third of the matrix.
+        let rows = matrix.rows() / if name.contains("hub") { 3 * IRREGULAR } else { 3 };
         for coarsening in ["pmis", "mis2", "pairwise"] {
             let config = config(&[("amg.coarsening.type", coarsening)]);
-            let ratio = host_ratio(&matrix, &config, matrix.rows() / 3);
+            let ratio = host_ratio(&matrix, &config, rows);
             let line = format!("{name}, {coarsening}: {ratio:.3}");
             println!("{line}");
             if !(1.0..most).contains(&ratio) {
