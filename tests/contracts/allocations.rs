@@ -44,7 +44,7 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
     ("host/arnoldi.rs", "collect", 1, "the restart length, at most 1000 vectors"),
     ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
     ("host/setup.rs", "collect", 1, "levels"),
-    ("host/stencil/black_box.rs", "collect", 1, "offsets"),
+    ("host/stencil/black_box.rs", "collect", 2, "offsets, and at most two classes of cells"),
     ("krylov/idr.rs", "collect", 2, "at most 32 shadow vectors"),
     ("matrix/borrowed.rs", "collect", 1, "three arrays"),
     ("matrix/grid_copy.rs", "collect", 3, "entries of a row of a stencil"),

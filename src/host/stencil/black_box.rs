@@ -25,8 +25,13 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Grid
     match kind {
         GridWeights::BlackBox => {
             fill(&pattern, &mut weights, &|step| step == [0; 3], &|_, _, _| T::ONE);
-            for classes in classes_of_lines(&grids) {
-                let classes: Vec<_> = classes.into_iter().map(|odd| Class::new(a, &pattern, odd)).collect();
+            // Classes of the same lines together. They need the weights of those before.
+            for lines in [[false, false], [true, false], [false, true], [true, true]] {
+                let on_lines = grids.classes().into_iter().filter(|odd| odd[1..] == lines);
+                let classes: Vec<_> = on_lines.map(|odd| Class::new(a, &pattern, odd)).collect();
+                if classes.is_empty() {
+                    continue;
+                }
                 let corners = corner_weights(&classes, &weights)?;
                 let mut begin = 0;
                 for class in &classes {
@@ -43,13 +48,6 @@ pub fn prolongator<T: Scalar>(a: &SharedStencil<T>, grids: Coarsened, kind: Grid
         }),
     }
     Ok(SharedTransfer { pattern, transposed: false, values: Arc::new(weights) })
-}
-
-/// The classes of fine cells, those of the same lines together. They need the weights of the ones before.
-fn classes_of_lines(grids: &Coarsened) -> Vec<Vec<[bool; 3]>> {
-    let lines = [[false, false], [true, false], [false, true], [true, true]];
-    let on = |lines: [bool; 2]| grids.classes().into_iter().filter(|odd| odd[1..] == lines).collect();
-    lines.map(on).into_iter().filter(|classes: &Vec<_>| !classes.is_empty()).collect()
 }
 
 /// Fills the weights of the steps that are `wanted` where there is a fine cell.

@@ -268,7 +268,7 @@ impl<'a, T: Scalar> Line<'a, T> {
         let (s3, s4) = rest.split_at_mut(mx);
         if !X {
             for (sums, line) in [s1, s2, s3].into_iter().zip(term.entries) {
-                line.iter().for_each(|line| add_products([(&mut *sums, own, line)]));
+                line.iter().for_each(|line| add_product(sums, own, line));
             }
             return;
         }
@@ -279,54 +279,26 @@ impl<'a, T: Scalar> Line<'a, T> {
                 *to = split(line, self.transfer.grids.fine.periodic[0], array);
             }
         }
-        let [(even0, odd0), (even1, odd1), (even2, odd2)] = lines.map(|line| (line.even, line.odd));
         // Weights of transfers without steps to the left are zero.
         let left = if self.transfer.low < 0 { left } else { &[] };
-        match term.entries.map(|line| line.is_some()) {
-            [true, true, true] if !left.is_empty() => {
-                let (s0, s1, s2, s3, s4) = (&mut s0[..mx], &mut s1[..mx], &mut s2[..mx], &mut s3[..mx], &mut s4[..mx]);
-                let (left, own, right) = (&left[..mx], &own[..mx], &right[..mx]);
-                let (even0, even1, even2) = (&even0[..mx], &even1[..mx], &even2[..mx]);
-                let (odd0, odd1, odd2) = (&odd0[..mx], &odd1[..mx], &odd2[..mx]);
-                let [next0, next1, next2] = lines.map(|line| &line.odd[1..=mx]);
-                // Several cells in registers at a time: five sums are more than a compiler tells from what they are made of.
-                let whole = mx - mx % LANES;
-                for k in (0..whole).step_by(LANES) {
-                    let (l, o, r) = (lanes(left, k), lanes(own, k), lanes(right, k));
-                    let mut sums = [lanes(s0, k), lanes(s1, k), lanes(s2, k), lanes(s3, k), lanes(s4, k)];
-                    multiply_add(&mut sums[0], &l, &lanes(odd0, k));
-                    multiply_add(&mut sums[1], &o, &lanes(even0, k));
-                    multiply_add(&mut sums[2], &r, &lanes(next0, k));
-                    multiply_add(&mut sums[1], &l, &lanes(odd1, k));
-                    multiply_add(&mut sums[2], &o, &lanes(even1, k));
-                    multiply_add(&mut sums[3], &r, &lanes(next1, k));
-                    multiply_add(&mut sums[2], &l, &lanes(odd2, k));
-                    multiply_add(&mut sums[3], &o, &lanes(even2, k));
-                    multiply_add(&mut sums[4], &r, &lanes(next2, k));
-                    for (to, sum) in [&mut *s0, &mut *s1, &mut *s2, &mut *s3, &mut *s4].into_iter().zip(&sums) {
-                        to[k..k + LANES].copy_from_slice(sum);
-                    }
-                }
-                for k in whole..mx {
-                    let (l, o, r) = (left[k], own[k], right[k]);
-                    s0[k] += l * odd0[k];
-                    s1[k] = s1[k] + o * even0[k] + l * odd1[k];
-                    s2[k] = s2[k] + r * next0[k] + o * even1[k] + l * odd2[k];
-                    s3[k] = s3[k] + r * next1[k] + o * even2[k];
-                    s4[k] += r * next2[k];
-                }
+        let is_box = !left.is_empty() && term.entries.iter().all(Option::is_some);
+        let begin = if is_box { mx - mx % LANES } else { 0 };
+        let mut sums = [s0, s1, s2, s3, s4];
+        if is_box {
+            add_box(begin, &mut sums, &lines, [left, own, right]);
+        }
+        if begin == mx {
+            return;
+        }
+        for (offset, line) in lines.iter().enumerate().filter(|(offset, _)| term.entries[*offset].is_some()) {
+            let [at_left, at_own, at_right] = &mut sums[offset..offset + 3] else {
+                unreachable!("there are five sums")
+            };
+            if !left.is_empty() {
+                add_product(&mut at_left[begin..], &left[begin..], &line.odd[begin..]);
             }
-            [has_first, has_second, has_third] => {
-                if has_first {
-                    add_products([(&mut *s0, left, odd0), (&mut *s1, own, even0), (&mut *s2, right, &odd0[1..])]);
-                }
-                if has_second {
-                    add_products([(&mut *s1, left, odd1), (&mut *s2, own, even1), (&mut *s3, right, &odd1[1..])]);
-                }
-                if has_third {
-                    add_products([(&mut *s2, left, odd2), (&mut *s3, own, even2), (&mut *s4, right, &odd2[1..])]);
-                }
-            }
+            add_product(&mut at_own[begin..], &own[begin..], &line.even[begin..]);
+            add_product(&mut at_right[begin..], &right[begin..], &line.odd[begin + 1..]);
         }
     }
 
@@ -424,13 +396,38 @@ fn parts<'a, T>(
     one.get(of_one.clone()).zip(other.get(of_other.clone())).unwrap_or_default()
 }
 
-/// Adds products of arrays to different sums; those with an empty array are left out.
+/// Adds R A for `n` cells, a multiple of [`LANES`], in registers: five sums are more than a compiler tells from what they are made of.
 #[inline(always)]
-fn add_products<T: Scalar, const N: usize>(terms: [(&mut [T], &[T], &[T]); N]) {
-    for (sums, one, other) in terms {
-        for ((sum, one), other) in sums.iter_mut().zip(one).zip(other) {
-            *sum += *one * *other;
+fn add_box<T: Scalar>(n: usize, sums: &mut [&mut [T]; 5], lines: &[SplitLine<'_, T>; 3], weights: [&[T]; 3]) {
+    let [left, own, right] = weights.map(|weights| &weights[..n]);
+    let [even0, even1, even2] = lines.map(|line| &line.even[..n]);
+    let [odd0, odd1, odd2] = lines.map(|line| &line.odd[..n]);
+    let [next0, next1, next2] = lines.map(|line| &line.odd[1..=n]);
+    let [s0, s1, s2, s3, s4] = sums;
+    let (s0, s1, s2, s3, s4) = (&mut s0[..n], &mut s1[..n], &mut s2[..n], &mut s3[..n], &mut s4[..n]);
+    for k in (0..n).step_by(LANES) {
+        let (l, o, r) = (lanes(left, k), lanes(own, k), lanes(right, k));
+        let mut of_fine = [lanes(s0, k), lanes(s1, k), lanes(s2, k), lanes(s3, k), lanes(s4, k)];
+        multiply_add(&mut of_fine[0], &l, &lanes(odd0, k));
+        multiply_add(&mut of_fine[1], &o, &lanes(even0, k));
+        multiply_add(&mut of_fine[2], &r, &lanes(next0, k));
+        multiply_add(&mut of_fine[1], &l, &lanes(odd1, k));
+        multiply_add(&mut of_fine[2], &o, &lanes(even1, k));
+        multiply_add(&mut of_fine[3], &r, &lanes(next1, k));
+        multiply_add(&mut of_fine[2], &l, &lanes(odd2, k));
+        multiply_add(&mut of_fine[3], &o, &lanes(even2, k));
+        multiply_add(&mut of_fine[4], &r, &lanes(next2, k));
+        for (to, sum) in [&mut *s0, &mut *s1, &mut *s2, &mut *s3, &mut *s4].into_iter().zip(&of_fine) {
+            to[k..k + LANES].copy_from_slice(sum);
         }
+    }
+}
+
+/// Adds the products of two arrays.
+#[inline(always)]
+fn add_product<T: Scalar>(sums: &mut [T], one: &[T], other: &[T]) {
+    for ((sum, one), other) in sums.iter_mut().zip(one).zip(other) {
+        *sum += *one * *other;
     }
 }
 
@@ -439,7 +436,7 @@ fn add_products<T: Scalar, const N: usize>(terms: [(&mut [T], &[T], &[T]); N]) {
 fn add_to<T: Scalar>(sums: &mut [T], [first, second, third]: [(&[T], &[T]); 3]) {
     let n = sums.len();
     let [(a, b), (c, d)] = match (first.0.len(), third.0.len()) {
-        (0, 0) => return add_products([(sums, second.0, second.1)]),
+        (0, 0) => return add_product(sums, second.0, second.1),
         (0, _) => [second, third],
         (_, 0) => [first, second],
         _ => {
