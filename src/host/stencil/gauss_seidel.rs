@@ -2,7 +2,7 @@
 //! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. The order of
 //! the lines is that of `planes.rs`.
 
-use super::lines::{AROUND, Direct, LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
+use super::lines::{AROUND, LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
 use super::multivector::{self, MultivectorSweep};
 use super::planes::{LineSweep, Pass, Planes};
 use super::product::add_lines;
@@ -120,10 +120,8 @@ impl<V: Number> LineSweep for Lines<'_, V> {
 
     fn line(&self, number: usize, even_only: bool, old: &Planes<'_, V>, buffers: &mut Buffers<V::Wide>, new: &mut [V]) {
         let b = self.0.stencil.block;
-        let (own, begin) = old.own();
-        let direct = Direct::of(own, begin, b);
         let old = |cell: usize, c: usize, to: &mut [V::Wide]| load::<V, V::Wide>(old.from(cell * b), b)(0, c, to);
-        self.0.line(number, even_only, (&old, direct), buffers, new);
+        self.0.line(number, even_only, &old, buffers, new);
     }
 }
 
@@ -146,7 +144,7 @@ impl<W: Scalar> Sweep<'_, W> {
         &self,
         number: usize,
         even_only: bool,
-        (old, direct): (&Load<'_, W>, Option<Direct<'_, W>>),
+        old: &Load<'_, W>,
         buffers: &mut Buffers<W>,
         new: &mut [V],
     ) {
@@ -160,7 +158,7 @@ impl<W: Scalar> Sweep<'_, W> {
             let len = strip.min(nx - first);
             let (sums, x) = (&mut sums[..len * b], &mut x[..(len + 2) * b]);
             sums.fill(W::ZERO);
-            add_lines(stencil, self.values, (old, direct), (at, first), false, buffer, sums);
+            add_lines(stencil, self.values, old, (at, first), false, buffer, sums);
             for (c, sums) in sums.chunks_exact_mut(len).enumerate() {
                 let right = &mut buffer[..len];
                 (self.b)(line + first, c, right);

@@ -177,7 +177,7 @@ impl LineSweep<'_> {
         let old = load::<V, V::Wide>(&*x, self.stencil.block);
         par::for_each_row_mut(scratch, width, grain, |first, rows| {
             for (row, to) in (first..).zip(rows.chunks_exact_mut(width)).filter(|(row, _)| self.has(*row, colour)) {
-                line_products(self.stencil, &self.values, (&old, None), row..row + 1, &mut |at, ax| {
+                line_products(self.stencil, &self.values, &old, row..row + 1, &mut |at, ax| {
                     let (to, b) = (&mut to[at - row * width..][..ax.len()], &b[at..][..ax.len()]);
                     to.iter_mut().zip(b).zip(ax).for_each(|((r, b), ax)| *r = V::narrow(b.widen() - *ax));
                 });

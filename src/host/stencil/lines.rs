@@ -175,39 +175,15 @@ pub type Load<'a, W> = dyn Fn(usize, usize, &mut [W]) + Sync + 'a;
 
 /// [`Load`] of a vector with `b` unknowns for each cell.
 pub fn load<X: Number, W: Scalar>(x: &[X], b: usize) -> impl Fn(usize, usize, &mut [W]) + Sync + '_ {
-    move |first, c, to| match (b, W::of_numbers(X::numbers(x))) {
-        (1, Some(same)) => to.copy_from_slice(&same[first..][..to.len()]),
-        (1, None) => with_avx2(Call(
-            #[inline(always)]
-            || convert(&x[first..], to),
-        )),
+    move |first, c, to| match b {
+        1 => to.iter_mut().zip(&x[first..]).for_each(|(to, x)| *to = x.cast()),
         _ => to.iter_mut().zip(x[first * b + c..].iter().step_by(b)).for_each(|(to, x)| *to = x.cast()),
     }
-}
-
-#[inline(always)]
-fn convert<X: Number, W: Scalar>(x: &[X], to: &mut [W]) {
-    to.iter_mut().zip(x).for_each(|(to, x)| *to = x.cast());
 }
 
 /// [`load`] of a vector in any format.
 pub fn load_any<W: Scalar>(x: NumbersRef<'_>, b: usize) -> impl Fn(usize, usize, &mut [W]) + Sync + '_ {
     move |first, c, to| with_numbers!(x, x => load(x, b)(first, c, to))
-}
-
-/// Elements of a vector that is stored in the precision of the sums, one for each cell, from some cell on.
-#[derive(Clone, Copy)]
-pub struct Direct<'a, W> {
-    pub elements: &'a [W],
-    /// The cell of the first element.
-    pub begin: usize,
-}
-
-impl<'a, W: Scalar> Direct<'a, W> {
-    /// Of a vector with `b` unknowns for each cell, if it is so.
-    pub fn of<X: Number>(x: &'a [X], begin: usize, b: usize) -> Option<Direct<'a, W>> {
-        W::of_numbers(X::numbers(x)).filter(|_| b == 1).map(|elements| Direct { elements, begin })
-    }
 }
 
 /// The cells from `x` on of a line, whose first cell is `line`, into a buffer: before them their left neighbour and behind them the right one,

@@ -53,11 +53,6 @@ pub struct Planes<'a, V> {
 }
 
 impl<'a, V> Planes<'a, V> {
-    /// The task's own planes, and the element that they begin with.
-    pub fn own(&self) -> (&'a [V], usize) {
-        (self.own, self.begin)
-    }
-
     /// x from an element on, with the rest of its line at least.
     #[inline(always)]
     pub fn from(&self, element: usize) -> &'a [V] {

@@ -1,6 +1,6 @@
 //! SpMV with a stencil: lines of cells, of which each entry of the stencil is an array.
 
-use super::lines::{AROUND, Direct, GROUP, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
+use super::lines::{AROUND, GROUP, Load, SUMS, Terms, load_any, load_with_ends, multiply_add};
 use crate::host::Host;
 use crate::host::spmv::Epilogue;
 use crate::par;
@@ -74,11 +74,10 @@ fn product<Y: Number>(
     let b = stencil.block;
     assert!(x.len() == stencil.scalar_rows() && y.len() == x.len());
     let load = load_any::<Y::Wide>(x, b);
-    let direct = Y::Wide::of_numbers(x).filter(|_| b == 1).map(|elements| Direct { elements, begin: 0 });
     let width = stencil.grid.dims[0] * b;
     par::for_each_row_mut(y, width, line_grain(stencil.grid.dims[0]), |first, y| {
         let lines = first..first + y.len() / width;
-        line_products(stencil, &values, (&load, direct), lines, &mut |row, ax| {
+        line_products(stencil, &values, &load, lines, &mut |row, ax| {
             epilogue.store(row, ax, &mut y[row - first * width..][..ax.len()]);
         });
     });
@@ -88,7 +87,7 @@ fn product<Y: Number>(
 pub(super) fn line_products<W: Scalar>(
     stencil: &Stencil,
     values: &NumbersRef<'_>,
-    x: (&Load<'_, W>, Option<Direct<'_, W>>),
+    load: &Load<'_, W>,
     lines: Range<usize>,
     store: &mut dyn FnMut(usize, &[W]),
 ) {
@@ -98,12 +97,12 @@ pub(super) fn line_products<W: Scalar>(
     let strip = SUMS / b;
     for number in lines {
         let at = [number % ny, number / ny];
-        for first in (0..nx).step_by(strip) {
-            let len = strip.min(nx - first);
+        for x in (0..nx).step_by(strip) {
+            let len = strip.min(nx - x);
             let sums = &mut sums[..len * b];
             sums.fill(W::ZERO);
-            add_lines(stencil, values, x, (at, first), true, &mut around, sums);
-            let first = (number * nx + first) * b;
+            add_lines(stencil, values, load, (at, x), true, &mut around, sums);
+            let first = (number * nx + x) * b;
             if b == 1 {
                 store(first, sums);
             } else {
@@ -122,7 +121,7 @@ pub(super) fn line_products<W: Scalar>(
 pub(super) fn add_lines<W: Scalar>(
     stencil: &Stencil,
     values: &NumbersRef<'_>,
-    (load, direct): (&Load<'_, W>, Option<Direct<'_, W>>),
+    load: &Load<'_, W>,
     (at, x): ([usize; 2], usize),
     own: bool,
     around: &mut [W; AROUND],
@@ -130,11 +129,7 @@ pub(super) fn add_lines<W: Scalar>(
 ) {
     if stencil.block == 1 {
         for (k, sums) in sums.chunks_mut(GROUP).enumerate() {
-            let place = (at, x + k * GROUP);
-            let is_added = direct.is_some_and(|direct| add_directly(stencil, values, direct, place, own, sums));
-            if !is_added {
-                add_all_lines(stencil, values, load, place, own, around, sums);
-            }
+            add_all_lines(stencil, values, load, (at, x + k * GROUP), own, around, sums);
         }
         return;
     }
@@ -168,37 +163,6 @@ fn lines_around(
         let (y, z) = (grid.step(1, y, offsets.to[0])?, grid.step(2, z, offsets.to[1])?);
         Some((nx * (y + ny * z), offsets.steps.as_slice()))
     })
-}
-
-/// [`add_all_lines`] with the elements of x where they are. Beside the ends of a line are those of other lines, which entries of zero belong to. Returns
-/// false where an element is not there, or lines are periodic.
-fn add_directly<W: Scalar>(
-    stencil: &Stencil,
-    values: &NumbersRef<'_>,
-    direct: Direct<'_, W>,
-    (at, x): ([usize; 2], usize),
-    own: bool,
-    sums: &mut [W],
-) -> bool {
-    if stencil.grid.periodic[0] {
-        return false;
-    }
-    let [nx, ny, _] = stencil.grid.dims;
-    let cell = x + nx * (at[0] + ny * at[1]);
-    let mut terms = Terms::new();
-    for (line, steps) in lines_around(stencil, at, own) {
-        for (dx, k) in steps {
-            let from = (line + x).checked_add_signed(isize::from(*dx)).and_then(|from| from.checked_sub(direct.begin));
-            match from {
-                Some(from) if from + sums.len() <= direct.elements.len() => {
-                    terms.push(stencil.array(*k, 0, 0) + cell, from);
-                }
-                _ => return false,
-            }
-        }
-    }
-    multiply_add(values, terms.as_slice(), direct.elements, sums);
-    true
 }
 
 /// [`add_lines`] of scalars, at most [`GROUP`] cells: all terms in one pass.
