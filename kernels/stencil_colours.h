@@ -27,6 +27,20 @@ DEVICE bool line_of(const StencilShape &g, const ColourCells &cells, i64 number,
     return true;
 }
 
+// Of the lines around one of each colour, bits of those that come later in a pass.
+struct LaterLines {
+    i32 of[4];
+    // Whether lines have two colours, by the parity of y + z, and otherwise how many classes there are along y.
+    i32 two;
+    i32 classes;
+};
+
+// Those of the line at y and z.
+DEVICE i32 later_lines(const LaterLines &later, int y, int z) {
+    const int colour = later.two ? (y + z) & 1 : (y & 1) + later.classes * (z & 1);
+    return colour == 0 ? later.of[0] : colour == 1 ? later.of[1] : colour == 2 ? later.of[2] : later.of[3];
+}
+
 // A vector that changes while it is read.
 template <class A> struct Changing {
     Any x;

@@ -243,6 +243,79 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
     }
 }
 
+// The residuals after a pass from zero: less the products with cells that came later. Even cells of a line are solved before the odd ones, backward the odd
+// ones first.
+template <class Lines, int R, class S, class A, class V>
+DEVICE void residual_from_zero(const StencilShape &g, const LaterLines &later, int backward, const In<S> &values, int format, const V &x, const Any &r) {
+    const int nx = g.dims[0];
+    const Cell cell = cell_of(g, g.pitch / R, global_index());
+    const int x0 = cell.x * R;
+    if (cell.line >= grid_lines(g) || x0 >= nx) {
+        return;
+    }
+    const i32 which = later_lines(later, cell.y, cell.z);
+    const int own = Lines::own(g);
+    const i64 at = cell.line * nx, size = array_size(g);
+    A sums[R] = {};
+    const auto add = [&](int l) {
+        if (l != own) {
+            if (which >> l & 1) {
+                add_line<Lines, R>(g, l, cell, x0, values, x, sums);
+            }
+            return;
+        }
+        // The cells that were solved first are left out of x: they have products with the others alone.
+        A window[R + 2] = {};
+        cells_along<R>(g, at, x0, x, window + 1);
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            window[q + 1] = (q & 1) == backward ? A(0) : window[q + 1];
+        }
+        window[0] = backward ? A(0) : before<A>(g, at, x0, x);
+        window[R + 1] = backward ? along<A>(g, at, x0 + R, x) : A(0);
+        UNROLL
+        for (int d = 0; d < 3; d += 2) {
+            const int number = Lines::number(g, l, d);
+            if (number >= 0) {
+                const Pack<S, R> value = values.template pack_once<R>(number * size + cell.line * g.pitch + x0);
+                UNROLL
+                for (int q = 0; q < R; ++q) {
+                    sums[q] += As<A>::of(value.of[q]) * window[q + d];
+                }
+            }
+        }
+    };
+    if (Lines::COUNT > 0) {
+        UNROLL
+        for (int l = 0; l < Lines::COUNT; ++l) {
+            add(l);
+        }
+    } else {
+        ROLLED
+        for (int l = 0; l < g.lines; ++l) {
+            add(l);
+        }
+    }
+    UNROLL
+    for (int q = 0; q < R; ++q) {
+        sums[q] = -sums[q];
+    }
+    if (g.aligned) {
+        constexpr int P = R * sizeof(A) <= 16 ? R : 16 / sizeof(A);
+        UNROLL
+        for (int q = 0; q < R; q += P) {
+            store_pack<P, A>(r, at + x0 + q, sums + q);
+        }
+    } else {
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            if (x0 + q < nx) {
+                store(r, format, at + x0 + q, sums[q]);
+            }
+        }
+    }
+}
+
 #define SWEEP_OF(NAME, N, COUNT, S, A) \
     KERNEL(stencil_sweep##NAME##_##S##_##A, StencilShape g, ColourCells cells, i32 whole, i32 whole_lines, i32 even_only, i32 backward, \
            In<S> values, In<S> inverse, i32 format, Any b, Any x) { \
@@ -259,11 +332,21 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
     SWEEP_LINES_OF(NAME, FROM_ZERO, AnyLines, Changing, S, A) \
     SWEEP_LINES_OF(NAME##_box, FROM_ZERO, BoxLines, PlainChanging, S, A) \
     SWEEP_LINES_OF(NAME##_star, FROM_ZERO, StarLines, PlainChanging, S, A)
+#define RESIDUAL_OF(NAME, LINES, S, A, ...) \
+    KERNEL_OF(4, stencil_residual_from_zero##NAME##_##S##_##A, StencilShape g, LaterLines later, i32 backward, In<S> values, i32 format, Any v, Any r) { \
+        const __VA_ARGS__; \
+        residual_from_zero<LINES, CELLS<S, A>, S, A>(g, later, backward, values, format, x, r); \
+    }
+#define RESIDUALS(S, A) \
+    RESIDUAL_OF(, AnyLines, S, A, Told<A> x{v, format}) \
+    RESIDUAL_OF(_box, BoxLines, S, A, Plain<A> x{v.in<A>()}) \
+    RESIDUAL_OF(_star, StarLines, S, A, Plain<A> x{v.in<A>()})
 #define SWEEPS(S, A) \
     SWEEP_OF(, 1, 1, S, A) \
     SWEEP_OF(_blocks3, 3, 3, S, A) \
     SWEEP_OF(_blocks4, 4, 4, S, A) \
     SWEEP_OF(_blocks, 8, g.block, S, A) \
     SWEEP_LINES(lines, false, S, A) \
-    SWEEP_LINES(lines_from_zero, true, S, A)
+    SWEEP_LINES(lines_from_zero, true, S, A) \
+    RESIDUALS(S, A)
 FOR_STORAGE(SWEEPS, f64) FOR_STORAGE(SWEEPS, f32)

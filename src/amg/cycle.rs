@@ -117,8 +117,11 @@ impl<B: Backend, V: Number> Level<B, V> {
         // An odd number of sweeps out of place ends in x when the initial guess is elsewhere.
         let in_scratch = self.post_sweeps % 2 == 1 && self.smoother().prefers_out_of_place(&*self.a);
         if let Below::Coarser(coarser) = &mut self.below {
-            self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(shape, &mut self.scratch[0], x, in_scratch)?;
+            let (is_after_one, r) = (zero_guess && self.pre_sweeps == 1, &mut self.scratch[0]);
+            if !(is_after_one && required(&self.smoother).residual_from_zero(&self.backend, x, r)?) {
+                self.a.residual(b, x, r)?;
+            }
+            coarser.correct(shape, r, x, in_scratch)?;
         }
         self.sweeps(self.post_sweeps, b, x, if in_scratch { Guess::InScratch } else { Guess::InX }, true)
     }

@@ -32,6 +32,11 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     ) -> Result<()> {
         unreachable!("the smoother works in place")
     }
+    /// r = b - A x, where x is what a sweep from zero before the coarse correction has left. Returns whether the smoother reads less of the matrix for it
+    /// than a product does; otherwise r is not written.
+    fn residual_from_zero(&self, _backend: &B, _x: &B::Slice<V>, _r: &mut B::Slice<V>) -> Result<bool> {
+        Ok(false)
+    }
     /// Whether it smooths multivectors, with an operator [for them](Operator::for_multivectors).
     fn takes_multivectors(&self) -> bool {
         false
@@ -90,6 +95,17 @@ pub trait Colours<B: Backend, V: Number>: Send + Sync {
     ) -> Result<()> {
         backend.fill(V::ZERO, x);
         self.pass(backend, count, backward, b, x, scratch)
+    }
+    /// r = b - A x, where x is what a pass from zero over all colours has left: rows were solved for without what couples with rows that came later, so
+    /// that these products are their residuals. Returns false, and leaves r as it is, where there is no form that reads these entries alone.
+    fn residual_from_zero(
+        &self,
+        _backend: &B,
+        _backward: bool,
+        _x: &B::Slice<V>,
+        _r: &mut B::Slice<V>,
+    ) -> Result<bool> {
+        Ok(false)
     }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;

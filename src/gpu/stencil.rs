@@ -25,7 +25,7 @@ const PADDING: usize = 8;
 pub(super) struct StencilShape {
     dims: [i32; 3],
     periodic: [i32; 3],
-    pitch: i32,
+    pub(super) pitch: i32,
     block: i32,
     lines: i32,
     dy: [i32; MAX_LINES],
@@ -54,10 +54,9 @@ impl StencilShape {
         StencilShape { aligned: i32::from(aligned), ..self }
     }
 
-    /// The same without some of the lines, by their steps along y and z.
-    pub fn without_lines(self, is_left_out: impl Fn([i8; 2]) -> bool) -> StencilShape {
-        let of_line = |l: usize| i32::from(is_left_out([self.dy[l] as i8, self.dz[l] as i8])) << l;
-        StencilShape { left_out: (0..self.lines as usize).map(of_line).sum(), ..self }
+    /// The same without some of the lines, as bits.
+    pub fn without_lines(self, left_out: u16) -> StencilShape {
+        StencilShape { left_out: i32::from(left_out), ..self }
     }
 
     /// Offsets of the lines that are not left out.

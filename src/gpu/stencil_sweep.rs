@@ -60,12 +60,34 @@ unsafe impl Argument for ColourCells {
     }
 }
 
+/// The struct of `kernels/stencil_colours.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LaterLines {
+    of: [i32; 4],
+    two: i32,
+    classes: i32,
+}
+
+// SAFETY: the layout of the struct in `kernels/stencil_colours.h`.
+unsafe impl Argument for LaterLines {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<LaterLines>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("LaterLines")
+    }
+}
+
 /// A stencil for sweeps.
 pub(super) struct StencilSweep<S> {
     gpu: Gpu,
     kernel: Kernel,
     /// The one for a sweep by lines that begins with zero.
     from_zero: Option<Kernel>,
+    /// The one for the residual after a pass from zero.
+    residual_from_zero: Option<Kernel>,
     /// The one for multivectors.
     multivector: Option<Kernel>,
     pattern: Arc<Stencil>,
@@ -117,6 +139,9 @@ impl<S: Number> StencilSweep<S> {
             from_zero: by_lines
                 .then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero{known_lines}_{names}")))
                 .transpose()?,
+            residual_from_zero: (by_lines && shared)
+                .then(|| gpu.kernel(&format!("stencil_residual_from_zero{known_lines}_{names}")))
+                .transpose()?,
             multivector: has_multivectors
                 .then(|| gpu.kernel(&format!("multivector_stencil_sweep_{names}")))
                 .transpose()?,
@@ -146,12 +171,9 @@ impl<S: Number> StencilSweep<S> {
 
     /// The stencil for the lines of a colour. In a pass from zero, lines that are solved later are left out.
     fn shape_for(&self, colour: usize, backward: bool, from_zero: bool) -> StencilShape {
-        let is_later = |other: usize| if backward { other < colour } else { other > colour };
-        match from_zero {
-            true => {
-                self.shape.without_lines(|to| self.colours.at_step(&self.pattern, colour, to).is_some_and(is_later))
-            }
-            false => self.shape,
+        match self.colours.later(&self.pattern, backward).filter(|_| from_zero) {
+            Some(later) => self.shape.without_lines(later[colour]),
+            None => self.shape,
         }
     }
 
@@ -335,6 +357,24 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
             gpu.fill(V::ZERO, x);
         }
         self.run((count, backward, true), b, x)
+    }
+
+    fn residual_from_zero(&self, gpu: &Gpu, backward: bool, x: &Slice<V>, r: &mut Slice<V>) -> Result<bool> {
+        gpu.failed()?;
+        let is_exact = Colours::<Gpu, V>::solves_exactly(self) && x.len() == self.pattern.scalar_rows();
+        let later = self.colours.later(&self.pattern, backward).filter(|_| is_exact);
+        let (Some(kernel), Some(later)) = (self.residual_from_zero, later) else { return Ok(false) };
+        let [_, ny, nz] = self.pattern.grid.dims;
+        let later =
+            LaterLines { of: later.map(i32::from), two: i32::from(self.colours.two), classes: ny.min(2) as i32 };
+        let shape = self.shape.with(&[x.view(), r.view()], self.pack, (V::PRECISION, <V::Wide as Number>::PRECISION));
+        let blocks = (self.shape.pitch as usize / self.pack * ny * nz).div_ceil(BLOCK);
+        let (backward, format) = (i32::from(backward), tag::<V>());
+        // About half of the entries are read.
+        let (all, read) = (self.pattern.offsets.len(), self.pattern.offsets.len().div_ceil(2));
+        let values = self.values.view().share(read, all);
+        self.gpu.launch_blocks(kernel, blocks, &[&shape, &later, &backward, &values, &format, &x.view(), &r.view()])?;
+        Ok(true)
     }
 
     fn bytes(&self) -> usize {

@@ -79,6 +79,13 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
         Ok(())
     }
 
+    fn residual_from_zero(&self, backend: &B, x: &B::Slice<V>, r: &mut B::Slice<V>) -> Result<bool> {
+        if self.is_weighted || self.direction == Direction::Symmetric {
+            return Ok(false);
+        }
+        self.colours.residual_from_zero(backend, self.direction == Direction::Backward, x, r)
+    }
+
     fn takes_multivectors(&self) -> bool {
         self.colours.takes_multivectors()
     }

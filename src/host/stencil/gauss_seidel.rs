@@ -2,13 +2,14 @@
 //! even cells come first and then the odd ones. The matrix is read once for both, because the lines around a line do not change meanwhile. The order of
 //! the lines is that of `planes.rs`.
 
-use super::lines::{AROUND, LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
+use super::lines::{AROUND, GROUP, LINE, Load, Terms, load, load_with_ends, multiply_subtract, solve_parity, widen};
 use super::multivector::{self, MultivectorSweep};
 use super::planes::{LineSweep, Pass, Planes};
-use super::product::add_lines;
-use crate::backend::Colours;
+use super::product::{add_lines, line_grain, lines_around, own_line};
+use crate::backend::{Backend, Colours};
 use crate::error::Result;
 use crate::host::Host;
+use crate::par;
 use crate::scalar::{Number, NumbersMut, NumbersRef, Scalar};
 use crate::sparse::{ColouredStencil, LineColours, Stencil};
 
@@ -40,6 +41,44 @@ impl<S: Number> StencilColours<S> {
         }
     }
 
+    /// A pass over the first `count` colours, from x = 0 where `from_zero` says so.
+    fn run<V: Number>(
+        &self,
+        host: &Host,
+        (count, backward, from_zero): (usize, bool, bool),
+        b: &[V],
+        x: &mut [V],
+        scratch: &mut Vec<V>,
+    ) -> Result<()> {
+        let stencil = &*self.coloured.matrix.pattern;
+        let values = S::numbers(self.coloured.matrix.values.as_slice());
+        let inverse = S::numbers(&self.coloured.inverse);
+        let (k, strip) = (x.len() / stencil.scalar_rows(), self.strip());
+        let later = self.colours.later(stencil, backward).filter(|_| from_zero);
+        let around = Around { others: !own_line(stencil), later, colours: self.colours };
+        if k > 1 {
+            let of = (stencil, &values, &inverse);
+            let numbers = (V::numbers(b), V::numbers_mut(x), V::numbers_mut(scratch));
+            host.run(k * stencil.entries(), || match numbers {
+                (NumbersRef::F64(b), NumbersMut::F64(x), NumbersMut::F64(scratch)) => {
+                    self.pass_of(count, backward, MultivectorSweep { of, around, b, k, strip, backward })
+                        .run(x, scratch);
+                }
+                (NumbersRef::F32(b), NumbersMut::F32(x), NumbersMut::F32(scratch)) => {
+                    self.pass_of(count, backward, MultivectorSweep { of, around, b, k, strip, backward })
+                        .run(x, scratch);
+                }
+                _ => unreachable!("multivectors have no 16-bit form"),
+            });
+            return Ok(());
+        }
+        let of_b = load::<V, V::Wide>(b, stencil.block);
+        let point = self.coloured.inverse.len() == stencil.scalar_rows();
+        let sweep = Sweep { stencil, values: &values, inverse: &inverse, around, point, b: &of_b, strip, backward };
+        host.run(stencil.entries(), || self.pass_of(count, backward, Lines::<V>(sweep)).run(x, scratch));
+        Ok(())
+    }
+
     /// Cells that are swept together, an even number.
     fn strip(&self) -> usize {
         let b = self.coloured.matrix.pattern.block;
@@ -68,29 +107,61 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
         x: &mut [V],
         scratch: &mut Vec<V>,
     ) -> Result<()> {
+        self.run(host, (count, backward, false), b, x, scratch)
+    }
+
+    fn pass_from_zero(
+        &self,
+        host: &Host,
+        count: usize,
+        backward: bool,
+        b: &[V],
+        x: &mut [V],
+        scratch: &mut Vec<V>,
+    ) -> Result<()> {
+        host.fill(V::ZERO, x);
+        self.run(host, (count, backward, true), b, x, scratch)
+    }
+
+    fn residual_from_zero(&self, host: &Host, backward: bool, x: &[V], r: &mut [V]) -> Result<bool> {
         let stencil = &*self.coloured.matrix.pattern;
+        // The smoother's matrix must be that of the level.
+        let is_exact = self.coloured.shared && Colours::<Host, V>::solves_exactly(self);
+        let has_form = stencil.block == 1 && !stencil.grid.periodic[0];
+        let Some(later) = self.colours.later(stencil, backward).filter(|_| is_exact && has_form) else {
+            return Ok(false);
+        };
         let values = S::numbers(self.coloured.matrix.values.as_slice());
-        let inverse = S::numbers(&self.coloured.inverse);
-        let (k, strip) = (x.len() / stencil.scalar_rows(), self.strip());
+        let around = Around { others: !own_line(stencil), later: Some(later), colours: self.colours };
+        let [nx, ny, _] = stencil.grid.dims;
+        let k = x.len() / stencil.scalar_rows();
         if k > 1 {
-            let of = (stencil, &values, &inverse);
-            let numbers = (V::numbers(b), V::numbers_mut(x), V::numbers_mut(scratch));
-            host.run(k * stencil.entries(), || match numbers {
-                (NumbersRef::F64(b), NumbersMut::F64(x), NumbersMut::F64(scratch)) => {
-                    self.pass_of(count, backward, MultivectorSweep { of, b, k, strip, backward }).run(x, scratch);
+            host.run(k * stencil.entries(), || match (V::numbers(x), V::numbers_mut(r)) {
+                (NumbersRef::F64(x), NumbersMut::F64(r)) => {
+                    multivector::residual_from_zero((stencil, &values), k, (&around, backward), x, r);
                 }
-                (NumbersRef::F32(b), NumbersMut::F32(x), NumbersMut::F32(scratch)) => {
-                    self.pass_of(count, backward, MultivectorSweep { of, b, k, strip, backward }).run(x, scratch);
+                (NumbersRef::F32(x), NumbersMut::F32(r)) => {
+                    multivector::residual_from_zero((stencil, &values), k, (&around, backward), x, r);
                 }
                 _ => unreachable!("multivectors have no 16-bit form"),
             });
-            return Ok(());
+            return Ok(true);
         }
-        let of_b = load::<V, V::Wide>(b, stencil.block);
-        let point = self.coloured.inverse.len() == stencil.scalar_rows();
-        let sweep = Sweep { stencil, values: &values, inverse: &inverse, point, b: &of_b, strip, backward };
-        host.run(stencil.entries(), || self.pass_of(count, backward, Lines::<V>(sweep)).run(x, scratch));
-        Ok(())
+        let of_x = load::<V, V::Wide>(x, 1);
+        host.run(stencil.entries(), || {
+            par::for_each_row_mut(r, nx, line_grain(nx), |first, lines| {
+                let mut buffers = ([V::Wide::ZERO; GROUP], [V::Wide::ZERO; AROUND]);
+                for (number, r) in (first..).zip(lines.chunks_exact_mut(nx)) {
+                    let at = [number % ny, number / ny];
+                    for (part, r) in r.chunks_mut(GROUP).enumerate() {
+                        let at = (at, part * GROUP);
+                        let sums = later_products((stencil, &values), &of_x, at, (&around, backward), &mut buffers, r);
+                        r.iter_mut().zip(sums).for_each(|(r, sum)| *r = V::narrow(*sum));
+                    }
+                }
+            });
+        });
+        Ok(true)
     }
 
     fn takes_multivectors(&self) -> bool {
@@ -101,6 +172,59 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
         let matrix = if self.coloured.shared { 0 } else { self.coloured.matrix.values.owned_bytes() };
         size_of_val(self.coloured.inverse.as_slice()) + matrix
     }
+}
+
+/// The lines around a line that a pass reads.
+#[derive(Clone, Copy)]
+pub(super) struct Around {
+    /// All but the line itself, as bits.
+    pub others: u16,
+    /// In a pass from zero those that come after a line of each colour, which are zero.
+    pub later: Option<[u16; 4]>,
+    pub colours: LineColours,
+}
+
+impl Around {
+    /// Those of the line at y and z.
+    pub fn of(&self, stencil: &Stencil, [y, z]: [usize; 2]) -> u16 {
+        self.others & !self.later_than(stencil, [y, z])
+    }
+
+    /// Those that come after the line at y and z.
+    pub fn later_than(&self, stencil: &Stencil, [y, z]: [usize; 2]) -> u16 {
+        self.later.map_or(0, |later| later[self.colours.of(stencil, y, z)])
+    }
+}
+
+/// Less the products of scalar cells from `x0` on in the line at y and z, as many as `cells`, with cells that come later in a pass.
+fn later_products<'a, W: Scalar, T>(
+    (stencil, values): (&Stencil, &NumbersRef<'_>),
+    load: &Load<'_, W>,
+    (at, x0): ([usize; 2], usize),
+    (around, backward): (&Around, bool),
+    (sums, buffer): &'a mut ([W; GROUP], [W; AROUND]),
+    cells: &[T],
+) -> &'a [W] {
+    let [nx, ny, _] = stencil.grid.dims;
+    let (own, n) = (at[0] + ny * at[1], cells.len());
+    let mut terms = Terms::new();
+    let lines = lines_around(stencil, at, around.later_than(stencil, at) | !around.others);
+    for ((line, steps), (begin, to)) in lines.zip((0..).step_by(n + 2).zip(buffer.chunks_exact_mut(n + 2))) {
+        load_with_ends(load, &stencil.grid, line, x0, 0, to);
+        let is_own = line == nx * own;
+        if is_own {
+            // Cells of the parity that comes first have no products with each other, and no later cell has one with them.
+            let first = (x0 + 1 + usize::from(backward)) % 2;
+            to[first..].iter_mut().step_by(2).for_each(|x| *x = W::ZERO);
+        }
+        for (dx, k) in steps.iter().filter(|(dx, _)| !is_own || *dx != 0) {
+            terms.push(stencil.array(*k, 0, 0) + x0 + nx * own, begin + (1 + dx) as usize);
+        }
+    }
+    let sums = &mut sums[..n];
+    sums.fill(W::ZERO);
+    multiply_subtract(values, terms.as_slice(), buffer, sums);
+    sums
 }
 
 /// Sweeps lines of vectors of precision `V`.
@@ -130,6 +254,7 @@ struct Sweep<'a, W> {
     stencil: &'a Stencil,
     values: &'a NumbersRef<'a>,
     inverse: &'a NumbersRef<'a>,
+    around: Around,
     /// Whether the inverse is that of the diagonal, not of its blocks.
     point: bool,
     b: &'a Load<'a, W>,
@@ -152,13 +277,14 @@ impl<W: Scalar> Sweep<'_, W> {
         let [nx, ny, _] = stencil.grid.dims;
         let (line, at, strip) = (number * nx, [number % ny, number / ny], self.strip);
         let strips = nx.div_ceil(strip);
+        let around = self.around.of(stencil, at);
         let Buffers { sums, around: buffer, x, own } = buffers;
         for k in 0..strips {
             let first = strip * if self.backward { strips - 1 - k } else { k };
             let len = strip.min(nx - first);
             let (sums, x) = (&mut sums[..len * b], &mut x[..(len + 2) * b]);
             sums.fill(W::ZERO);
-            add_lines(stencil, self.values, old, (at, first), false, buffer, sums);
+            add_lines(stencil, self.values, old, (at, first), around, buffer, sums);
             for (c, sums) in sums.chunks_exact_mut(len).enumerate() {
                 let right = &mut buffer[..len];
                 (self.b)(line + first, c, right);
@@ -398,6 +524,19 @@ mod tests {
             colours.pass(&host, count, backward, &rhs, &mut x, &mut scratch).unwrap();
             let off = x.iter().zip(&expected).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
             assert!(off < 1e-11, "{:?} {backward} {count}: {off}", stencil.grid);
+        }
+        for backward in [false, true] {
+            let (mut from_zero, mut scratch) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+            colours.pass_from_zero(&host, count, backward, &rhs, &mut from_zero, &mut scratch).unwrap();
+            let mut expected = vec![0.0; n];
+            colours.pass(&host, count, backward, &rhs, &mut expected, &mut scratch).unwrap();
+            assert_eq!(from_zero, expected, "{:?} {backward}", stencil.grid);
+            let mut r = vec![f64::NAN; n];
+            let has_form =
+                b == 1 && nx <= OWN && !stencil.grid.periodic[0] && colours.colours.later(&stencil, backward).is_some();
+            assert_eq!(colours.residual_from_zero(&host, backward, &from_zero, &mut r).unwrap(), has_form);
+            let off = r.iter().enumerate().fold(0.0, |m: f64, (i, r)| m.max((r - residual(&from_zero, i)).abs()));
+            assert!(!has_form || off < 1e-11, "{:?} {backward}: {off}", stencil.grid);
         }
         x
     }

@@ -4,12 +4,14 @@
 //! Sums have the order of those for one vector, so that every vector gets the bits that it gets alone. Entries are converted some cells at a time,
 //! so that loops are compiled once for all storage formats.
 
+use super::gauss_seidel::Around;
 use super::lines::widen;
 use super::planes::{LineSweep, Planes};
-use super::product::StencilOperator;
+use super::product::{ALL_LINES, StencilOperator, line_grain};
 use super::transfer::{TransferOperator, coarse_lines};
 use crate::host::multivector::Rowwise;
 use crate::host::registers::{Call, with_avx2};
+use crate::par;
 use crate::scalar::{Number, NumbersRef, Precision, Scalar, SliceMut};
 use crate::sparse::{GROUP, Stencil, TransferPattern};
 
@@ -77,27 +79,39 @@ fn each_part<T>(nx: usize, first: usize, mut results: &mut [T], mut work: impl F
     }
 }
 
-/// Adds the products of cells from `x0` on in the line at y and z with all lines around it; with their own line where `own` says so. `lines` gives a
-/// line of x.
+/// Adds the products of cells from `x0` on in the line at y and z with these lines around it. With their own line, `sides_of` names the parity of the
+/// cells that are coupled with their neighbours in it alone; otherwise all are, and with themselves. `lines` gives a line of x.
 #[inline(always)]
 fn add_lines<'x, const K: usize, W: Scalar>(
     (stencil, values): (&Stencil, &NumbersRef<'_>),
     lines: impl Fn(usize) -> &'x [[W; K]],
     ([y, z], x0): ([usize; 2], usize),
-    own: bool,
+    (which, sides_of): (u16, Option<usize>),
     sums: &mut [[W; K]],
 ) {
     let (grid, n) = (&stencil.grid, sums.len());
     let [nx, ny, _] = grid.dims;
     let cell = x0 + nx * (y + ny * z);
     let mut entries: Entries<W> = [[W::ZERO; CELLS]; 3];
-    for offsets in &stencil.lines {
+    for (l, offsets) in stencil.lines.iter().enumerate() {
         let [dy, dz] = offsets.to;
         let (Some(y), Some(z)) = (grid.step(1, y, dy), grid.step(2, z, dz)) else { continue };
-        if !own && offsets.to == [0, 0] {
+        if which >> l & 1 == 0 {
             continue;
         }
         let steps = &offsets.steps[..];
+        if let Some(parity) = sides_of.filter(|_| offsets.to == [0, 0]) {
+            let line = lines(y + ny * z);
+            for (step, k) in steps.iter().filter(|(step, _)| *step != 0) {
+                widen(values, stencil.array(*k, 0, 0) + cell, &mut entries[0][..n]);
+                for (i, sum) in sums.iter_mut().enumerate().skip((x0 + parity) % 2).step_by(2) {
+                    if let Some(x) = line.get((x0 + i).wrapping_add_signed(isize::from(*step))) {
+                        add(sum, entries[0][i], x);
+                    }
+                }
+            }
+            continue;
+        }
         for ((_, k), entries) in steps.iter().zip(&mut entries) {
             widen(values, stencil.array(*k, 0, 0) + cell, &mut entries[..n]);
         }
@@ -140,7 +154,33 @@ fn products<W: Scalar>(a: (&Stencil, &NumbersRef<'_>), k: usize, first: usize, x
     with_vectors!(k, K => {
         let (x, sums) = (x.as_chunks::<K>().0, sums.as_chunks_mut::<K>().0);
         each_part(nx, first / K, sums, #[inline(always)] |line, x0, sums| {
-            add_lines(a, #[inline(always)] |line| &x[line * nx..][..nx], ([line % ny, line / ny], x0), true, sums);
+            add_lines(a, #[inline(always)] |line| &x[line * nx..][..nx], ([line % ny, line / ny], x0), (ALL_LINES, None), sums);
+        });
+    });
+}
+
+/// As [`Colours::residual_from_zero`](crate::backend::Colours::residual_from_zero).
+pub(super) fn residual_from_zero<W: Scalar>(
+    a: (&Stencil, &NumbersRef<'_>),
+    k: usize,
+    (around, backward): (&Around, bool),
+    x: &[W],
+    r: &mut [W],
+) {
+    let [nx, ny, _] = a.0.grid.dims;
+    let sides_of = Some(usize::from(backward));
+    par::for_each_row_mut(r, nx * k, line_grain(nx), |first, r| {
+        with_vectors!(k, K => {
+            let (x, r) = (x.as_chunks::<K>().0, r.as_chunks_mut::<K>().0);
+            for (number, r) in (first..).zip(r.chunks_exact_mut(nx)) {
+                let at = [number % ny, number / ny];
+                let which = around.later_than(a.0, at) | !around.others;
+                for (x0, r) in (0..).step_by(CELLS).zip(r.chunks_mut(CELLS)) {
+                    r.fill([W::ZERO; K]);
+                    add_lines(a, #[inline(always)] |line| &x[line * nx..][..nx], (at, x0), (which, sides_of), r);
+                    r.iter_mut().flatten().for_each(|r| *r = -*r);
+                }
+            }
         });
     });
 }
@@ -313,6 +353,7 @@ impl<S: Number> Rowwise for TransferOperator<S> {
 pub(super) struct MultivectorSweep<'a, W> {
     /// The stencil, its values, and the inverse of its diagonal.
     pub of: (&'a Stencil, &'a NumbersRef<'a>, &'a NumbersRef<'a>),
+    pub around: Around,
     pub b: &'a [W],
     pub k: usize,
     /// Cells that are swept together.
@@ -353,14 +394,15 @@ impl<W: Scalar> MultivectorSweep<'_, W> {
         let [nx, ny, _] = stencil.grid.dims;
         let lines = |line: usize| old.from(line * nx * K)[..nx * K].as_chunks::<K>().0;
         let b = self.b[number * nx * K..][..nx * K].as_chunks::<K>().0;
-        let strips = nx.div_ceil(self.strip);
+        let (at, strips) = ([number % ny, number / ny], nx.div_ceil(self.strip));
+        let which = (self.around.of(stencil, at), None);
         for k in 0..strips {
             let first = self.strip * if self.backward { strips - 1 - k } else { k };
             let cells = first..(first + self.strip).min(nx);
             for x0 in cells.clone().step_by(CELLS) {
                 let rest = &mut new[x0..(x0 + CELLS).min(cells.end)];
                 rest.fill([W::ZERO; K]);
-                add_lines((stencil, values), lines, ([number % ny, number / ny], x0), false, rest);
+                add_lines((stencil, values), lines, (at, x0), which, rest);
                 for (rest, b) in rest.iter_mut().zip(&b[x0..]) {
                     for c in 0..K {
                         rest[c] = b[c] - rest[c];
@@ -514,6 +556,13 @@ mod tests {
                 for (c, own) in own.iter_mut().enumerate() {
                     pass(&vector(&b, k, c), own, &mut vec![V::ZERO; n]);
                     assert!(vector(&x, k, c) == *own, "{what} with {k} vectors, {backward} {count} {zero}");
+                }
+                let mut r: Vec<V> = numbers(n * k, 8);
+                let has_form = colours.residual_from_zero(host, backward, &x, &mut r).unwrap();
+                for (c, own) in own.iter().enumerate() {
+                    let mut own_r = vector(&r, k, c);
+                    assert_eq!(colours.residual_from_zero(host, backward, own, &mut own_r).unwrap(), has_form);
+                    assert!(vector(&r, k, c) == own_r, "{what}, residuals of {k} vectors");
                 }
             }
         }

@@ -101,7 +101,7 @@ pub(super) fn line_products<W: Scalar>(
             let len = strip.min(nx - x);
             let sums = &mut sums[..len * b];
             sums.fill(W::ZERO);
-            add_lines(stencil, values, load, (at, x), true, &mut around, sums);
+            add_lines(stencil, values, load, (at, x), ALL_LINES, &mut around, sums);
             let first = (number * nx + x) * b;
             if b == 1 {
                 store(first, sums);
@@ -116,27 +116,34 @@ pub(super) fn line_products<W: Scalar>(
     }
 }
 
-/// Adds the products of cells from `x` on in the line at y and z with all lines around it, one unknown after the other; with their own line where
-/// `own` says so.
+/// Of the lines around a line, all; otherwise bits by their places in [`Stencil::lines`].
+pub(super) const ALL_LINES: u16 = u16::MAX;
+
+/// The line itself among them.
+pub(super) fn own_line(stencil: &Stencil) -> u16 {
+    stencil.lines.iter().position(|line| line.to == [0, 0]).map_or(0, |l| 1 << l)
+}
+
+/// Adds the products of cells from `x` on in the line at y and z with these lines around it, one unknown after the other.
 pub(super) fn add_lines<W: Scalar>(
     stencil: &Stencil,
     values: &NumbersRef<'_>,
     load: &Load<'_, W>,
     (at, x): ([usize; 2], usize),
-    own: bool,
+    which: u16,
     around: &mut [W; AROUND],
     sums: &mut [W],
 ) {
     if stencil.block == 1 {
         for (k, sums) in sums.chunks_mut(GROUP).enumerate() {
-            add_all_lines(stencil, values, load, (at, x + k * GROUP), own, around, sums);
+            add_all_lines(stencil, values, load, (at, x + k * GROUP), which, around, sums);
         }
         return;
     }
     let ([nx, ny, _], b) = (stencil.grid.dims, stencil.block);
     let (len, cell) = (sums.len() / b, x + nx * (at[0] + ny * at[1]));
     let width = len + 2;
-    for (line, steps) in lines_around(stencil, at, own) {
+    for (line, steps) in lines_around(stencil, at, which) {
         for c in 0..b {
             load_with_ends(load, &stencil.grid, line, x, c, &mut around[c * width..][..width]);
         }
@@ -152,14 +159,15 @@ pub(super) fn add_lines<W: Scalar>(
     }
 }
 
-/// The lines around a line at y and z, by their first cells, with the steps along x and the numbers of the offsets that lead there.
-fn lines_around(
+/// These of the lines around a line at y and z, by their first cells, with the steps along x and the numbers of the offsets that lead there.
+pub(super) fn lines_around(
     stencil: &Stencil,
     [y, z]: [usize; 2],
-    own: bool,
+    which: u16,
 ) -> impl Iterator<Item = (usize, &[(i8, usize)])> + '_ {
     let (grid, [nx, ny, _]) = (&stencil.grid, stencil.grid.dims);
-    stencil.lines.iter().filter(move |offsets| own || offsets.to != [0, 0]).filter_map(move |offsets| {
+    let wanted = stencil.lines.iter().enumerate().filter(move |(l, _)| which >> l & 1 != 0);
+    wanted.filter_map(move |(_, offsets)| {
         let (y, z) = (grid.step(1, y, offsets.to[0])?, grid.step(2, z, offsets.to[1])?);
         Some((nx * (y + ny * z), offsets.steps.as_slice()))
     })
@@ -171,7 +179,7 @@ fn add_all_lines<W: Scalar>(
     values: &NumbersRef<'_>,
     load: &Load<'_, W>,
     (at, x): ([usize; 2], usize),
-    own: bool,
+    which: u16,
     around: &mut [W; AROUND],
     sums: &mut [W],
 ) {
@@ -179,7 +187,7 @@ fn add_all_lines<W: Scalar>(
     let (width, cell) = (sums.len() + 2, x + nx * (at[0] + ny * at[1]));
     let mut terms = Terms::new();
     for ((line, steps), (begin, to)) in
-        lines_around(stencil, at, own).zip((0..).step_by(width).zip(around.chunks_exact_mut(width)))
+        lines_around(stencil, at, which).zip((0..).step_by(width).zip(around.chunks_exact_mut(width)))
     {
         load_with_ends(load, &stencil.grid, line, x, 0, to);
         for (dx, k) in steps {

@@ -89,6 +89,21 @@ impl LineColours {
         Some(y % 2 + classes * (z % 2))
     }
 
+    /// Of the lines around one of each colour, those that come after it, as bits by their places in [`Stencil::lines`]; none where that differs from line
+    /// to line.
+    pub fn later(&self, stencil: &Stencil, backward: bool) -> Option<[u16; 4]> {
+        if self.has_odd_rings() {
+            return None;
+        }
+        Some(std::array::from_fn(|colour| {
+            let is_later = |to: [i8; 2]| {
+                let other = self.at_step(stencil, colour, to);
+                other.is_some_and(|other| if backward { other < colour } else { other > colour })
+            };
+            stencil.lines.iter().enumerate().map(|(l, line)| u16::from(is_later(line.to)) << l).sum()
+        }))
+    }
+
     /// The lines of a colour along the other axes, where there are more than two colours.
     pub fn lines(&self, stencil: &Stencil, colour: usize) -> [EveryOther; 2] {
         let classes = self.classes(stencil, 0);
