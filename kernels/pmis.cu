@@ -171,6 +171,28 @@ KERNEL(pmis_remaining_rounds, i32 round, i32 few, In<i64> offsets, In<i32> colum
     }
 }
 
+// As pmis_begin for own unknowns, the first of which has the global number `first`, behind `below` ghosts; undecided ones are listed.
+KERNEL(pmis_begin_own, i64 own, i64 first, i64 below, i64 seed, In<i32> dependents, Out<u64> weights, Out<u8> state, Out<i32> list, Out<i32> count) {
+    const i64 i = global_index();
+    if (i < own) {
+        const u64 found = static_cast<u64>(dependents[below + i]);
+        weights[below + i] = found << 40 | hash(static_cast<u64>(first + i), static_cast<u64>(seed)) >> 24;
+        state[below + i] = found == 0 ? PMIS_FINE : PMIS_UNDECIDED;
+        if (found != 0) {
+            list[atomic_add(count[0], 1)] = static_cast<i32>(below + i);
+        }
+    }
+}
+
+// Takes over what other ranks have found beaten in a round.
+KERNEL(pmis_take_beaten, i64 n, i64 below, i32 round, In<i32> elements, In<u8> found, Out<u8> state) {
+    const i64 i = global_index();
+    const u8 beaten = PMIS_BEATEN + round % 2;
+    if (i < n && found[i] == beaten) {
+        state[below + elements[i]] = beaten;
+    }
+}
+
 // 1 for coarse unknowns, 0 for all others.
 KERNEL(pmis_end, i64 rows, Out<u8> state) {
     const i64 i = global_index();

@@ -244,9 +244,10 @@ DEVICE void sweep_lines(int shift, int backward, int even_only, const StencilSha
 }
 
 // The residuals after a pass from zero: less the products with cells that came later. Even cells of a line are solved before the odd ones, backward the odd
-// ones first.
+// ones first. An inverse of 16 bits solves for another diagonal, 1 / inverse.
 template <class Lines, int R, class S, class A, class V>
-DEVICE void residual_from_zero(const StencilShape &g, const LaterLines &later, int backward, const In<S> &values, int format, const V &x, const Any &r) {
+DEVICE void residual_from_zero(const StencilShape &g, const LaterLines &later, int backward, const In<S> &values, const In<S> &inverse, int format, const V &x,
+                               const Any &r) {
     const int nx = g.dims[0];
     const Cell cell = cell_of(g, g.pitch / R, global_index());
     const int x0 = cell.x * R;
@@ -257,6 +258,17 @@ DEVICE void residual_from_zero(const StencilShape &g, const LaterLines &later, i
     const int own = Lines::own(g);
     const i64 at = cell.line * nx, size = array_size(g);
     A sums[R] = {};
+    const int diagonal = own < 0 ? -1 : Lines::number(g, own, 1);
+    if (sizeof(S) == 2 && diagonal >= 0) {
+        A solved[R] = {};
+        cells_along<R>(g, at, x0, x, solved);
+        const Pack<S, R> value = values.template pack_once<R>(diagonal * size + cell.line * g.pitch + x0);
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            const A d = x0 + q < nx ? As<A>::of(inverse[at + x0 + q]) : A(0);
+            sums[q] = d != A(0) ? (As<A>::of(value.of[q]) - A(1) / d) * solved[q] : A(0);
+        }
+    }
     const auto add = [&](int l) {
         if (l != own) {
             if (which >> l & 1) {
@@ -333,9 +345,10 @@ DEVICE void residual_from_zero(const StencilShape &g, const LaterLines &later, i
     SWEEP_LINES_OF(NAME##_box, FROM_ZERO, BoxLines, PlainChanging, S, A) \
     SWEEP_LINES_OF(NAME##_star, FROM_ZERO, StarLines, PlainChanging, S, A)
 #define RESIDUAL_OF(NAME, LINES, S, A, ...) \
-    KERNEL_OF(4, stencil_residual_from_zero##NAME##_##S##_##A, StencilShape g, LaterLines later, i32 backward, In<S> values, i32 format, Any v, Any r) { \
+    KERNEL_OF(4, stencil_residual_from_zero##NAME##_##S##_##A, StencilShape g, LaterLines later, i32 backward, In<S> values, In<S> inverse, i32 format, Any v, \
+              Any r) { \
         const __VA_ARGS__; \
-        residual_from_zero<LINES, CELLS<S, A>, S, A>(g, later, backward, values, format, x, r); \
+        residual_from_zero<LINES, CELLS<S, A>, S, A>(g, later, backward, values, inverse, format, x, r); \
     }
 #define RESIDUALS(S, A) \
     RESIDUAL_OF(, AnyLines, S, A, Told<A> x{v, format}) \

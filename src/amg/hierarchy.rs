@@ -142,6 +142,25 @@ impl Builder<'_> {
         None
     }
 
+    /// Why a hierarchy over ranks cannot be computed on GPUs, if so.
+    pub fn objection_over_ranks(&self, is_divided: bool) -> Option<String> {
+        let (coarsening, strength) = (self.coarsening().name, self.strength().name);
+        let other = self.smoothers().into_iter().find(|(_, smoother)| !smoother.is_diagonal);
+        if let Some((key, smoother)) = other {
+            return Some(format!("over ranks {key} \"{}\" is set up on the host", smoother.name));
+        }
+        if !is_divided {
+            return None;
+        }
+        if coarsening != "pmis" {
+            return Some(format!("amg.coarsening.type \"{coarsening}\" is divided among ranks on the host alone"));
+        }
+        if !["classical", "absolute"].contains(&strength) {
+            return Some(format!("amg.strength.type \"{strength}\" is divided among ranks on the host alone"));
+        }
+        None
+    }
+
     /// Builds or updates. An update that left rows of interpolations, which only its end shows, is repeated. If memory is short, an
     /// update is repeated without the symbolic data that only save time.
     fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(

@@ -40,6 +40,11 @@ impl LocalNumbers {
         Ok(LocalNumbers { own, ghosts, below })
     }
 
+    /// The global numbers of the ghosts, ascending.
+    pub fn ghosts(&self) -> &[u64] {
+        &self.ghosts
+    }
+
     /// The ghosts, ascending.
     pub fn into_ghosts(self) -> Vec<u64> {
         self.ghosts

@@ -9,6 +9,7 @@ use super::product::{Epilogue, Precisions, operator};
 use super::rounded_sums::RoundedSums;
 use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
+use super::setup::divided::DeviceDivided;
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Backend, Operator, OwnPart};
@@ -46,7 +47,12 @@ impl Gpu {
 
     /// The same without the other ranks.
     pub(super) fn alone(&self) -> Gpu {
-        Gpu { inner: Arc::clone(&self.inner), scratch: Arc::clone(&self.scratch), over: None }
+        Gpu { inner: Arc::clone(&self.inner), scratch: Arc::clone(&self.scratch), over: None, dividing: None }
+    }
+
+    /// The same for a set-up that is divided among ranks.
+    pub(crate) fn dividing(&self, over: &Arc<Distribution>) -> Gpu {
+        Gpu { dividing: Some(Arc::clone(over)), ..self.alone() }
     }
 
     /// The ranks.
@@ -83,10 +89,9 @@ impl Gpu {
         sums: Sums,
         known: &mut Option<OwnRows>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        let rows = matrix.view().scalar_rows();
         let (local, halo) = own_rows(over, matrix, known)?;
-        let entries = over.ranks.reduce(local.view().nnz() as i64, Reduction::Sum)? as usize;
-        over.ranks.agree(self.local_operator(halo, &local, (rows, entries), sums))
+        let whole = self.of_all_ranks(over, (local.view().scalar_rows(), local.view().nnz()))?;
+        over.ranks.agree(self.local_operator(halo, &local, whole, sums))
     }
 
     /// The rows of this rank, whose columns are numbered as [`crate::comm::LocalColumns`] does, of a matrix with so many
@@ -98,13 +103,41 @@ impl Gpu {
         (rows, entries): (usize, usize),
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        let (alone, precisions) = (self.alone(), Precisions::of::<S, X, Y>());
-        let a = DeviceCsr::upload(&alone, &local.view())?;
+        self.operator_of_own(halo, DeviceCsr::upload(&self.alone(), &local.view())?, (rows, entries), sums)
+    }
+
+    /// Rows and entries, added over all ranks. Collective.
+    fn of_all_ranks(&self, over: &Distribution, own: (usize, usize)) -> Result<(usize, usize)> {
+        let sum = |own: usize| over.ranks.reduce(own as i64, Reduction::Sum);
+        Ok((sum(own.0)? as usize, sum(own.1)? as usize))
+    }
+
+    /// A divided matrix of set-up as an operator. Collective.
+    pub(super) fn divided_operator<S: Number, X: Number, Y: Number>(
+        &self,
+        over: &Arc<Distribution>,
+        a: &DeviceDivided<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        let own = over.ranks.agree(a.own_matrix(&self.alone()))?;
+        let whole = self.of_all_ranks(over, (own.rows, own.nnz()))?;
+        over.ranks.agree(self.operator_of_own(Arc::clone(&a.columns.halo), own, whole, sums))
+    }
+
+    /// The rows of this rank on the device, of a matrix with so many rows and entries on all ranks.
+    fn operator_of_own<S: Number, X: Number, Y: Number>(
+        &self,
+        halo: Arc<Halo>,
+        a: DeviceCsr<S>,
+        (rows, entries): (usize, usize),
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        let (alone, precisions, own_entries) = (self.alone(), Precisions::of::<S, X, Y>(), a.nnz());
         let inner = match sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
             true => operator(RoundedSums::new(&alone, a, precisions)?),
             false => operator(Csr::new(&alone, a, precisions)?.with_lanes(lanes(entries, rows))),
         };
-        Ok(Box::new(DistributedProduct::new(&alone, halo, inner, local.view().nnz())?))
+        Ok(Box::new(DistributedProduct::new(&alone, halo, inner, own_entries)?))
     }
 
     /// As [`Backend::convert_into_range`] in the max norm over all ranks, where `first` stores those of blocks. Synchronises.

@@ -62,6 +62,7 @@ pub(crate) use stencil::DeviceStencil;
 pub use storage_factory::Narrower;
 pub(crate) use to_scalar::to_scalar;
 
+use crate::comm::Distribution;
 use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::sync::lock;
@@ -85,6 +86,8 @@ pub struct Gpu {
     scratch: Arc<Scratch>,
     /// The ranks that have the other parts of vectors.
     over: Option<Arc<distributed::OverRanks>>,
+    /// The ranks among which set-up is divided.
+    dividing: Option<Arc<Distribution>>,
 }
 
 struct Inner {
@@ -145,7 +148,7 @@ impl Gpu {
         let access = ReentrantLock::default();
         let inner =
             Arc::new(Inner { runtime, lock: access, vectors, budget, error, caller_stream, capturing, waits, profile });
-        Ok(Gpu { scratch: Scratch::new(&inner, 1)?, inner, over: None })
+        Ok(Gpu { scratch: Scratch::new(&inner, 1)?, inner, over: None, dividing: None })
     }
 
     /// The same device with scratch for reductions that no other handle has.

@@ -373,7 +373,11 @@ impl<S: Number, V: Number> Colours<Gpu, V> for StencilSweep<S> {
         // About half of the entries are read.
         let (all, read) = (self.pattern.offsets.len(), self.pattern.offsets.len().div_ceil(2));
         let values = self.values.view().share(read, all);
-        self.gpu.launch_blocks(kernel, blocks, &[&shape, &later, &backward, &values, &format, &x.view(), &r.view()])?;
+        self.gpu.launch_blocks(
+            kernel,
+            blocks,
+            &[&shape, &later, &backward, &values, &self.inverse.view(), &format, &x.view(), &r.view()],
+        )?;
         Ok(true)
     }
 

@@ -142,6 +142,21 @@ impl Gpu {
 }
 
 impl Gpu {
+    /// The same, which every rank that has rows of it holds as a whole.
+    pub(crate) fn dense_over<S: Number, V: Number>(
+        &self,
+        n: usize,
+        values: Buffer<S>,
+    ) -> Result<Box<dyn Operator<Gpu, V>>> {
+        match self.distribution() {
+            Some(over) => {
+                let inner = self.alone().dense_operator(n, values)?;
+                Ok(Box::new(ReplicatedProduct::new(self, over, n, inner)?))
+            }
+            None => self.dense_operator(n, values),
+        }
+    }
+
     /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks. Its colouring is computed unless it is
     /// given.
     pub(crate) fn coloured<S: Number, V: Number>(
@@ -303,12 +318,7 @@ impl StorageFactory for Gpu {
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        if let Some(over) = self.distribution() {
-            let alone = self.alone();
-            let inner = alone.dense_operator(n, alone.upload(&values)?)?;
-            return Ok(Box::new(ReplicatedProduct::new(self, over, n, inner)?));
-        }
-        self.dense_operator(n, self.upload(&values)?)
+        self.dense_over(n, self.alone().upload(&values)?)
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {

@@ -6,6 +6,7 @@ use crate::error::{Result, fail};
 use crate::gpu::DeviceStencil;
 use crate::gpu::Gpu;
 use crate::gpu::setup::DeviceNearNullSpace;
+use crate::gpu::setup::divided::DeviceDivided;
 use crate::gpu::setup::grid::GpuMatrix;
 use crate::host::{DividedMatrix, Host, HostMatrix};
 use crate::scalar::Number;
@@ -50,6 +51,10 @@ impl Import for Host {
 
 impl Import for Gpu {
     fn import<S: Number>(&self, matrix: &Matrix, structured: bool) -> Result<GpuMatrix<S>> {
+        if let Some(numbers) = matrix.local.as_ref().filter(|_| !structured) {
+            let (rows, columns) = (Arc::clone(numbers), Arc::clone(numbers));
+            return Ok(GpuMatrix::Divided(DeviceDivided { matrix: matrix.device(self)?, rows, columns }));
+        }
         if !structured {
             return Ok(matrix.device(self)?.into());
         }

@@ -26,13 +26,17 @@ pub(super) fn build(
     let mut result = match context.gpu() {
         Some(gpu) if gpu::IS_BUILT && over.is_some() => {
             let Some((over, is_divided)) = over else { unreachable!("it was there") };
-            if builder.config.text("amg.setup") == "device" {
-                return unavailable("amg.setup \"device\"", "use \"host\" or \"auto\": set-up runs on the host");
-            }
-            let host = if is_divided { host.dividing(over) } else { host };
             let to = gpu.over(over)?;
-            let reason = Some("ranks set up there".to_string());
-            let (built, fsai) = build_on(method, builder, &host, &to, data, reason)?;
+            let (built, fsai) = match objection_over_ranks(method, builder, is_divided)? {
+                None => {
+                    let setup = if is_divided { gpu.dividing(over) } else { gpu.clone() };
+                    build_on(method, builder, &setup, &to, data, None)?
+                }
+                Some(reason) => {
+                    let host = if is_divided { host.dividing(over) } else { host };
+                    build_on(method, builder, &host, &to, data, Some(reason))?
+                }
+            };
             let Built { top, plan, data, renewal, phases, setup_place } = built;
             let levels = Levels::Gpu(OnGpu::new(&to, top));
             OnBackend { levels, multivectors: None, plan, data, renewal, phases, setup_place, fsai }
@@ -96,6 +100,20 @@ fn objection(method: Method, builder: &Builder<'_>) -> Result<Option<String>> {
     match method {
         Method::Amg => device_objection(builder),
         _ => Ok((builder.config.text("amg.setup") == "host").then(|| "the options say so".to_string())),
+    }
+}
+
+/// The reason why set-up over ranks runs on the host, if it does; an error if the options do not allow it.
+fn objection_over_ranks(method: Method, builder: &Builder<'_>, is_divided: bool) -> Result<Option<String>> {
+    let reason = match method {
+        Method::Amg => device_objection(builder)?.or_else(|| builder.objection_over_ranks(is_divided)),
+        _ => Some("ranks set up there".to_string()),
+    };
+    match reason {
+        Some(reason) if builder.config.text("amg.setup") == "device" => {
+            unavailable("amg.setup \"device\"", &format!("use \"host\" or \"auto\": {reason}"))
+        }
+        reason => Ok(reason),
     }
 }
 

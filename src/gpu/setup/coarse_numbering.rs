@@ -15,8 +15,11 @@ pub(crate) type DeviceCoarse = Coarse<Gpu>;
 pub(crate) struct Splitting {
     /// Number of each coarse unknown on the coarse level, -1 for fine ones.
     pub number: Buffer<i32>,
-    /// Coarse unknowns.
+    /// Coarse unknowns, of all ranks where set-up is divided.
     pub count: usize,
+    /// How many of them are before those of this rank's unknowns, and how many these are.
+    pub before: usize,
+    pub own: usize,
 }
 
 impl Held for Splitting {
@@ -49,7 +52,7 @@ impl Splitting {
         let n = coarse.len();
         let number = gpu.allocate::<i32>(n)?;
         if n == 0 {
-            return Ok(Splitting { number, count: 0 });
+            return Ok(Splitting { number, count: 0, before: 0, own: 0 });
         }
         let pieces = n.div_ceil(PIECE);
         let sums = gpu.allocate::<i64>(pieces + 1)?;
@@ -59,7 +62,7 @@ impl Splitting {
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
         let count = gpu.fetch(sums.subslice(pieces, 1))?[0] as usize;
-        Ok(Splitting { number, count })
+        Ok(Splitting { number, count, before: 0, own: count })
     }
 
     /// The coarse unknowns, in order.

@@ -5,9 +5,10 @@
 
 use super::coarse_numbering::Splitting;
 use super::extended_i::{Left, Level};
+use super::grid::{GpuMatrix, GpuPattern};
 use super::spgemm_symbolic::{RowLengths, narrow_offsets};
 use super::two_stage::{self, Stages};
-use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i};
+use super::{DeviceCsr, DeviceGraph, DevicePattern, divided, extended_i};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::setup::Coarse;
@@ -340,6 +341,14 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
             return self.in_stages(input, (first, second));
         }
         let coarse = input.splitting("extended_i")?;
+        if let Some(of_rank) = gpu.divided(a) {
+            let earlier = match input.pattern() {
+                Some(GpuPattern::Divided(pattern)) => Some(pattern),
+                _ => None,
+            };
+            let p = divided::interpolation::interpolate(gpu, of_rank, s, coarse, input.truncation, earlier)?;
+            return Ok(Interpolated::alone(GpuMatrix::Divided(p)));
+        }
         let Some(pattern) = input.pattern() else {
             return Ok(Interpolated::alone(extended_i::interpolate(gpu, a, s, coarse, None, input.truncation)?.into()));
         };

@@ -1,5 +1,6 @@
 //! A matrix as set-up on a GPU has it: in rows, or on structured grids. What has no formula for grids converts them to rows on the device.
 
+use super::divided::{DeviceDivided, DeviceDividedPattern};
 use super::{DeviceCsr, DevicePattern};
 use crate::backend::setup::{SetupMatrix, SetupPattern};
 use crate::error::{Result, fail};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(crate) enum GpuMatrix<S> {
     /// CSR or BSR.
     Rows(DeviceCsr<S>),
+    /// The rows of this rank, where set-up is divided.
+    Divided(DeviceDivided<S>),
     /// A stencil on a grid.
     Stencil(DeviceStencil<S>),
     /// A transfer between two grids.
@@ -30,6 +33,7 @@ where
     fn clone(&self) -> Self {
         match self {
             GpuMatrix::Rows(a) => GpuMatrix::Rows(a.clone()),
+            GpuMatrix::Divided(a) => GpuMatrix::Divided(a.clone()),
             GpuMatrix::Stencil(a) => GpuMatrix::Stencil(a.clone()),
             GpuMatrix::Transfer(a) => GpuMatrix::Transfer(a.clone()),
         }
@@ -49,6 +53,7 @@ impl<S> Deref for GpuMatrix<S> {
     fn deref(&self) -> &DeviceCsr<S> {
         match self {
             GpuMatrix::Rows(a) => a,
+            GpuMatrix::Divided(a) => &a.matrix,
             _ => unreachable!("components for matrices in rows are set up with rows"),
         }
     }
@@ -63,10 +68,19 @@ impl<S: Number> GpuMatrix<S> {
         }
     }
 
+    /// The rows that it has, where it is in rows.
+    pub fn in_rows(&self) -> Option<&DeviceCsr<S>> {
+        match self {
+            GpuMatrix::Rows(a) | GpuMatrix::Divided(DeviceDivided { matrix: a, .. }) => Some(a),
+            GpuMatrix::Stencil(_) | GpuMatrix::Transfer(_) => None,
+        }
+    }
+
     /// Its values, padding of a stencil included.
     pub(super) fn values_mut(&mut self) -> &mut Arc<Buffer<S>> {
         match self {
             GpuMatrix::Rows(a) => &mut a.values,
+            GpuMatrix::Divided(a) => &mut a.matrix.values,
             GpuMatrix::Stencil(a) => &mut a.values,
             GpuMatrix::Transfer(a) => &mut a.values,
         }
@@ -75,6 +89,7 @@ impl<S: Number> GpuMatrix<S> {
     fn values(&self) -> &Arc<Buffer<S>> {
         match self {
             GpuMatrix::Rows(a) => &a.values,
+            GpuMatrix::Divided(a) => &a.matrix.values,
             GpuMatrix::Stencil(a) => &a.values,
             GpuMatrix::Transfer(a) => &a.values,
         }
@@ -85,7 +100,7 @@ impl<T: Scalar> GpuMatrix<T> {
     /// The matrix in rows; converted where it is not. Restrictions are converted on the host.
     pub fn to_rows(&self, gpu: &Gpu) -> Result<Cow<'_, DeviceCsr<T>>> {
         Ok(match self {
-            GpuMatrix::Rows(a) => Cow::Borrowed(a),
+            GpuMatrix::Rows(a) | GpuMatrix::Divided(DeviceDivided { matrix: a, .. }) => Cow::Borrowed(a),
             GpuMatrix::Stencil(a) => Cow::Owned(a.to_rows(gpu)?),
             GpuMatrix::Transfer(p) if !p.transposed => Cow::Owned(p.to_rows(gpu)?),
             GpuMatrix::Transfer(r) => Cow::Owned(DeviceCsr::upload(gpu, &r.fetch(gpu)?.to_rows()?.view())?),
@@ -95,7 +110,7 @@ impl<T: Scalar> GpuMatrix<T> {
     /// A copy on the host, in rows.
     pub fn fetch_rows(&self, gpu: &Gpu) -> Result<SharedCsr<T>> {
         match self {
-            GpuMatrix::Rows(a) => Ok(a.fetch(gpu)?.into_shared()),
+            GpuMatrix::Rows(a) | GpuMatrix::Divided(DeviceDivided { matrix: a, .. }) => Ok(a.fetch(gpu)?.into_shared()),
             GpuMatrix::Stencil(a) => a.fetch(gpu)?.to_rows(),
             GpuMatrix::Transfer(a) => a.fetch(gpu)?.to_rows(),
         }
@@ -170,6 +185,7 @@ impl<S: Number> SetupMatrix for GpuMatrix<S> {
     fn rows(&self) -> usize {
         match self {
             GpuMatrix::Rows(a) => a.rows,
+            GpuMatrix::Divided(a) => a.rows.total,
             GpuMatrix::Stencil(a) => a.pattern.grid.cells(),
             GpuMatrix::Transfer(a) if a.transposed => a.pattern.grids.coarse.cells(),
             GpuMatrix::Transfer(a) => a.pattern.grids.fine.cells(),
@@ -179,6 +195,7 @@ impl<S: Number> SetupMatrix for GpuMatrix<S> {
     fn block(&self) -> Block {
         match self {
             GpuMatrix::Rows(a) => a.block,
+            GpuMatrix::Divided(a) => a.matrix.block,
             GpuMatrix::Stencil(a) => Block::square(a.pattern.block),
             GpuMatrix::Transfer(a) => Block::square(a.pattern.block),
         }
@@ -187,6 +204,7 @@ impl<S: Number> SetupMatrix for GpuMatrix<S> {
     fn entries(&self) -> usize {
         match self {
             GpuMatrix::Rows(a) => a.values.len(),
+            GpuMatrix::Divided(a) => a.matrix.values.len(),
             GpuMatrix::Stencil(a) => a.pattern.entries(),
             GpuMatrix::Transfer(a) => a.pattern.entries(),
         }
@@ -195,6 +213,7 @@ impl<S: Number> SetupMatrix for GpuMatrix<S> {
     fn pattern(&self) -> GpuPattern {
         match self {
             GpuMatrix::Rows(a) => GpuPattern::Rows(a.pattern()),
+            GpuMatrix::Divided(a) => GpuPattern::Divided(a.pattern()),
             _ => GpuPattern::Grid,
         }
     }
@@ -210,6 +229,8 @@ impl<S: Number> SetupMatrix for GpuMatrix<S> {
 pub(crate) enum GpuPattern {
     /// Of CSR or BSR.
     Rows(DevicePattern),
+    /// Of the rows of this rank.
+    Divided(DeviceDividedPattern),
     /// Of a matrix on grids, which has no arrays.
     Grid,
 }
@@ -221,6 +242,7 @@ impl Deref for GpuPattern {
     fn deref(&self) -> &DevicePattern {
         match self {
             GpuPattern::Rows(pattern) => pattern,
+            GpuPattern::Divided(a) => &a.pattern,
             GpuPattern::Grid => unreachable!("components for matrices in rows are set up with rows"),
         }
     }
@@ -236,6 +258,7 @@ impl SetupPattern for GpuPattern {
     fn bytes(&self, references: usize) -> usize {
         match self {
             GpuPattern::Rows(pattern) => pattern.bytes(references),
+            GpuPattern::Divided(a) => a.pattern.bytes(references),
             GpuPattern::Grid => 0,
         }
     }

@@ -333,7 +333,7 @@ pub(super) fn stored_scaled<T: Scalar, S: Number>(
             let (pattern, transposed) = (Arc::clone(&p.pattern), p.transposed);
             Ok(GpuMatrix::Transfer(DeviceTransfer { pattern, transposed, values: Arc::new(values) }))
         }
-        GpuMatrix::Rows(_) => fail!(Internal, "a matrix in rows came to the storage of grids"),
+        GpuMatrix::Rows(_) | GpuMatrix::Divided(_) => fail!(Internal, "a matrix in rows came to the storage of grids"),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod dense;
 pub(crate) mod diagonal;
 mod dilu;
 pub(crate) mod direct;
+pub(crate) mod divided;
 pub(crate) mod eigenvalue;
 pub(crate) mod energy;
 pub(crate) mod extended_i;

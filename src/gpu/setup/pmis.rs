@@ -1,8 +1,8 @@
 //! Parallel modified independent set on a GPU. The work is in `kernels/pmis.cu`.
 
-use super::DeviceGraph;
 use super::coarse_numbering::Splitting;
 use super::lanes::lanes;
+use super::{DeviceGraph, divided};
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::Result;
@@ -20,7 +20,18 @@ const ONE_BLOCK_UNKNOWNS: i32 = 4096;
 const COUNTED_ROUNDS: i32 = 60;
 
 /// Blocks that fill a GPU; each goes over as many unknowns as it takes.
-const MAX_BLOCKS: usize = 16_384;
+pub(super) const MAX_BLOCKS: usize = 16_384;
+
+/// Threads for a row of a graph with `n` rows. Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring
+/// ones are often neighbours.
+pub(super) fn lanes_of(n: usize, entries: usize) -> usize {
+    match n {
+        500_000.. if entries <= 12 * n => 1,
+        500_000.. => 2,
+        100_000.. => 4,
+        _ => 2 * lanes(entries, n).min(16),
+    }
+}
 
 /// As [`crate::host::pmis::split`]: 1 for coarse unknowns, 0 for all others.
 pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>> {
@@ -43,14 +54,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
 
     let lists = [gpu.allocate::<i32>(n)?, gpu.allocate::<i32>(n)?];
     let mut counts = gpu.zeroed::<i32>(COUNTED_ROUNDS as usize + 2)?;
-    // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones
-    // are often neighbours.
-    let lanes = match n {
-        500_000.. if entries <= 12 * n => 1,
-        500_000.. => 2,
-        100_000.. => 4,
-        _ => 2 * lanes(entries, n).min(16),
-    };
+    let lanes = lanes_of(n, entries);
     let (mark, decide, remaining_rounds) = (
         kernel(&format!("pmis_mark_{lanes}"))?,
         kernel(&format!("pmis_decide_{lanes}"))?,
@@ -92,6 +96,10 @@ pub(crate) struct Pmis;
 
 impl<T: Scalar> Coarsening<Gpu, T> for Pmis {
     fn coarsen(&self, input: &CoarseningInput<'_, Gpu, T>) -> Result<Coarse<Gpu>> {
+        if let Some((over, a)) = input.setup.divided(input.a) {
+            let coarse = divided::coarsening::split(input.setup, a.level(over), input.graph, input.seed)?;
+            return Ok(Coarse::Splitting(coarse));
+        }
         let coarse = split(input.setup, input.graph, input.seed)?;
         Ok(Coarse::Splitting(Splitting::new(input.setup, &coarse)?))
     }

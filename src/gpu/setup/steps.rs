@@ -3,6 +3,7 @@
 use super::coarse_numbering::{DeviceCoarse, Splitting};
 use super::colouring::DeviceColouring;
 use super::deferred_checks::DeferredChecks;
+use super::divided::{self, DeviceDivided};
 use super::functions::DeviceFunctions;
 use super::grid::{GpuMatrix, GpuPattern};
 use super::rounding_loss;
@@ -14,11 +15,12 @@ use super::{
 use crate::backend::common::line_axes;
 use crate::backend::parameters::Estimate;
 use crate::backend::setup::{
-    By, Candidate, FormatRequest, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, StorageHint, Store, Stored,
-    Symbolic, at_level,
+    By, Candidate, FormatRequest, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix, StorageHint,
+    Store, Stored, Symbolic, at_level,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator};
+use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
@@ -105,10 +107,32 @@ impl Setup for Gpu {
     }
 
     fn evaluate(&self, checks: DeferredChecks) -> Result<()> {
-        checks.verify()
+        match &self.dividing {
+            // What is out of range on one rank leads to wider formats on all.
+            Some(over) => over.ranks.agree(checks.verify()),
+            None => checks.verify(),
+        }
+    }
+
+    fn all_entries<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<usize> {
+        match self.divided(a) {
+            Some((over, a)) => Ok(over.ranks.reduce(a.matrix.nnz() as i64, Reduction::Sum)? as usize),
+            None => Ok(SetupMatrix::entries(a)),
+        }
+    }
+
+    fn is_everywhere(&self, rows: usize, is_here: bool) -> Result<bool> {
+        match self.dividing.as_ref().filter(|over| over.is_divided(rows)) {
+            Some(over) => Ok(over.ranks.reduce(i64::from(is_here), Reduction::Min)? != 0),
+            None => Ok(is_here),
+        }
     }
 
     fn to_scalar<T: Scalar>(&self, a: GpuMatrix<T>) -> Result<GpuMatrix<T>> {
+        if let GpuMatrix::Divided(a) = a {
+            // Without blocks, as those of a matrix over ranks are taken apart.
+            return Ok(GpuMatrix::Divided(a));
+        }
         Ok(to_scalar(self, &*a.to_rows(self)?)?.into())
     }
 
@@ -176,6 +200,10 @@ impl Setup for Gpu {
     fn transpose<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<GpuMatrix<T>> {
         Ok(match a {
             GpuMatrix::Transfer(p) => GpuMatrix::Transfer(DeviceTransfer { transposed: !p.transposed, ..p.clone() }),
+            GpuMatrix::Divided(_) if self.dividing.is_some() => {
+                let Some((over, a)) = self.divided(a) else { unreachable!("it is divided") };
+                GpuMatrix::Divided(divided::transposition::transposed(self, over, a)?)
+            }
             a => transpose::transpose(self, &*a.to_rows(self)?)?.into(),
         })
     }
@@ -210,6 +238,9 @@ impl Setup for Gpu {
         if let (GpuMatrix::Transfer(r), GpuMatrix::Stencil(a), GpuMatrix::Transfer(p)) = (r, a, p) {
             return Ok((GpuMatrix::Stencil(grid_levels::product(self, r, a, p)?), None));
         }
+        if let (Some((over, r)), Some((_, a)), Some((_, p))) = (self.divided(r), self.divided(a), self.divided(p)) {
+            return Ok((divided::product::product(self, over, (r, a, p))?, None));
+        }
         let (coarse, symbolic) = galerkin::product(self, r, a, p)?;
         Ok((coarse.into(), Some(Arc::new(symbolic))))
     }
@@ -235,8 +266,12 @@ impl Setup for Gpu {
         factors: Option<&Factors>,
     ) -> Result<Buffer<T>> {
         // Without sums over rows the diagonal blocks are enough.
-        let a = if l1 { a.to_rows(self)? } else { a.diagonal_blocks(self)? };
-        diagonal::inverse(self, &a, width, l1, factors.map(|factors| &*factors.s))
+        let rows = if l1 { a.to_rows(self)? } else { a.diagonal_blocks(self)? };
+        let inverse = diagonal::inverse(self, &rows, width, l1, factors.map(|factors| &*factors.s))?;
+        match self.divided(a) {
+            Some((_, a)) => divided::copied(self, inverse.subslice(a.rows.inside().start, a.rows.own.len())),
+            None => Ok(inverse),
+        }
     }
 
     fn line_axes<T: Scalar>(&self, a: &GpuMatrix<T>, name: &str) -> Result<[bool; 3]> {
@@ -259,7 +294,10 @@ impl Setup for Gpu {
             GpuMatrix::Stencil(a) if a.pattern.block == 1 => {
                 eigenvalue::largest(self, estimate, eigenvalue::Factor::Stencil(a), inverse, earlier)
             }
-            a => eigenvalue::largest(self, estimate, &*a.to_rows(self)?, inverse, earlier),
+            a => match self.divided(a) {
+                Some(of_rank) => divided::eigenvalue::largest(self, of_rank, estimate, inverse, earlier),
+                None => eigenvalue::largest(self, estimate, &*a.to_rows(self)?, inverse, earlier),
+            },
         }
     }
 
@@ -281,7 +319,13 @@ impl Setup for Gpu {
     }
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &GpuMatrix<T>) -> Result<Buffer<S>> {
-        dense::inverse(self, &*a.to_rows(self)?)
+        match self.divided(a) {
+            Some((over, a)) => {
+                let all = divided::product::gathered(self, over, a)?;
+                dense::inverse(self, &DeviceCsr::upload(self, &all.view())?)
+            }
+            None => dense::inverse(self, &*a.to_rows(self)?),
+        }
     }
 
     fn largest_off_diagonal<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<f64> {
@@ -319,6 +363,7 @@ impl Setup for Gpu {
         Ok(match a {
             a if matches!((&rows, &columns), (By::One, By::One)) => a.clone(),
             GpuMatrix::Rows(a) => scaling::apply(self, a, left, right)?.into(),
+            GpuMatrix::Divided(_) => return fail!(Internal, "a divided matrix came to be scaled"),
             GpuMatrix::Stencil(a) => GpuMatrix::Stencil(grid_levels::scaled(self, a, left, right)?),
             GpuMatrix::Transfer(a) => GpuMatrix::Transfer(grid_levels::scaled_transfer(self, a, left, right)?),
         })
@@ -333,7 +378,7 @@ impl Setup for Gpu {
     ) -> Result<GpuMatrix<S>> {
         let Stored { what, level, may_vanish } = which;
         let refuse = move |result| at_level(level, result);
-        let GpuMatrix::Rows(in_rows) = a else {
+        let Some(in_rows) = a.in_rows() else {
             let scaled = match rounding {
                 Rounding::Nearest(By::One, By::One) => a.clone(),
                 Rounding::Nearest(rows, columns) if is_narrower::<T, S>() => {
@@ -360,7 +405,7 @@ impl Setup for Gpu {
                     let values = grid_levels::stored(self, from, None, checks, refuse, (what, may_vanish))?;
                     GpuMatrix::Transfer(DeviceTransfer { pattern, transposed: a.transposed, values })
                 }
-                GpuMatrix::Rows(_) => unreachable!("scaling keeps the form"),
+                GpuMatrix::Rows(_) | GpuMatrix::Divided(_) => unreachable!("scaling keeps the form"),
             });
         };
         let rounding = match rounding {
@@ -368,7 +413,11 @@ impl Setup for Gpu {
             Rounding::RowSums(factors) => StoreRounding::Keeping(&factors.s),
         };
         let mut checks = lock(checks.lock());
-        Ok(scaling::store(self, in_rows, rounding, &mut checks, refuse, (what, may_vanish))?.into())
+        let stored = scaling::store(self, in_rows, rounding, &mut checks, refuse, (what, may_vanish))?;
+        Ok(match a {
+            GpuMatrix::Divided(a) => GpuMatrix::Divided(a.with(stored)),
+            _ => stored.into(),
+        })
     }
 
     fn stored_array<T: Scalar, S: Number>(
@@ -384,7 +433,7 @@ impl Setup for Gpu {
 
     fn choose_formats(&self, requests: &[FormatRequest<GpuPattern>], sums: Sums) -> Result<Option<Vec<Format>>> {
         let on_grids = requests.iter().any(|request| matches!(request.pattern, GpuPattern::Grid));
-        if sums == Sums::Rounded || on_grids {
+        if sums == Sums::Rounded || on_grids || self.dividing.is_some() {
             return Ok(None);
         }
         self.begin_step(None, "formats");
@@ -422,6 +471,19 @@ impl Setup for Gpu {
     }
 }
 
+impl Gpu {
+    /// The ranks among which the rows of a matrix are divided, and those of this rank.
+    pub(super) fn divided<'a, T>(
+        &'a self,
+        a: &'a GpuMatrix<T>,
+    ) -> Option<(&'a Arc<Distribution>, &'a DeviceDivided<T>)> {
+        match a {
+            GpuMatrix::Divided(a) => self.dividing.as_ref().map(|over| (over, a)),
+            _ => None,
+        }
+    }
+}
+
 fn factor(by: By<'_, Factors>) -> Factor<'_> {
     match by {
         By::One => Factor::One,
@@ -438,10 +500,17 @@ impl Store<Gpu> for Gpu {
         hint: StorageHint,
         format: &mut Option<Format>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        match a {
-            GpuMatrix::Rows(a) => to.operator_in(a, hint.sums, format),
-            GpuMatrix::Stencil(a) => to.stencil_operator(&a),
-            GpuMatrix::Transfer(a) => to.transfer_operator(&a),
+        match (a, to.distribution()) {
+            (GpuMatrix::Divided(a), Some(over)) => to.divided_operator(over, &a, hint.sums),
+            // Of levels that are complete on every rank each keeps its rows.
+            (GpuMatrix::Rows(a), Some(over)) => {
+                to.operator_over(over, &a.fetch(self)?.into_shared(), hint.sums, &mut None)
+            }
+            (GpuMatrix::Rows(a) | GpuMatrix::Divided(DeviceDivided { matrix: a, .. }), None) => {
+                to.operator_in(a, hint.sums, format)
+            }
+            (GpuMatrix::Stencil(a), _) => to.stencil_operator(&a),
+            (GpuMatrix::Transfer(a), _) => to.transfer_operator(&a),
         }
     }
 
@@ -454,7 +523,7 @@ impl Store<Gpu> for Gpu {
         l1: bool,
     ) -> Result<(Box<dyn Operator<Gpu, V>>, Option<Buffer<T>>)> {
         let a = match a {
-            GpuMatrix::Rows(a) => a,
+            GpuMatrix::Rows(a) if to.distribution().is_none() => a,
             a => return Ok((Store::operator(self, to, a, hint, format)?, None)),
         };
         let slots = match format {
@@ -470,12 +539,25 @@ impl Store<Gpu> for Gpu {
         }
     }
 
-    fn array<S: Number>(&self, _: &Gpu, values: Buffer<S>) -> Result<Buffer<S>> {
-        Ok(values)
+    fn array<S: Number>(&self, to: &Gpu, values: Buffer<S>) -> Result<Buffer<S>> {
+        match to.distribution() {
+            Some(over) => {
+                let own = over.own(values.len());
+                divided::copied(self, values.subslice(own.start, own.len()))
+            }
+            None => Ok(values),
+        }
+    }
+
+    fn rows_of_level<T: Scalar, S: Number>(&self, to: &Gpu, a: &GpuMatrix<T>, values: Buffer<S>) -> Result<Buffer<S>> {
+        match a {
+            GpuMatrix::Divided(_) => Ok(values),
+            _ => self.array(to, values),
+        }
     }
 
     fn dense<S: Number, V: Number>(&self, to: &Gpu, n: usize, values: Buffer<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        to.dense_operator(n, values)
+        to.dense_over(n, values)
     }
 
     fn colours<S: Number, V: Number>(

@@ -148,7 +148,7 @@ pub(crate) struct ClassicalStrength;
 impl<T: Scalar> Strength<Gpu, T> for ClassicalStrength {
     fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
         input.check_scalar("classical")?;
-        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
+        let Some(a) = input.a.in_rows() else { return DeviceGraph::empty(input.setup) };
         classical(input.setup, a, input.share(), input.parameters.real("amg.strength.max_row_sum"))
     }
 }
@@ -158,7 +158,7 @@ pub(crate) struct AbsoluteStrength;
 
 impl<T: Scalar> Strength<Gpu, T> for AbsoluteStrength {
     fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
-        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
+        let Some(a) = input.a.in_rows() else { return DeviceGraph::empty(input.setup) };
         absolute(input.setup, a, input.share())
     }
 }

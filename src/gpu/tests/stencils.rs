@@ -242,6 +242,12 @@ fn sweeps<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, whole: bool, sa
             let found = download(gpu, &device_r);
             assert!(!gpu.description().contains("sim") || found == r, "{what}, residuals");
             close(&found, &r, 16.0, &what);
+            let tolerance = if V::PRECISION == Precision::F64 { 1e-10 } else { 1e-3 };
+            for i in (0..n).filter(|_| V::PRECISION.is_scalar()) {
+                let ax: f64 = rows.view().row(i).map(|(j, v)| v[0] * expected[j].to_f64()).sum();
+                let off = (r[i].to_f64() - (b[i].to_f64() - ax)).abs();
+                assert!(off < tolerance * ax.abs().max(1.0), "{what}, residual of row {i}: {off}");
+            }
         }
     }
     let [nx, ..] = a.pattern.grid.dims;

@@ -17,7 +17,7 @@ use crate::sparse::Graph;
 
 impl DividedLevel<'_> {
     /// How many own unknowns of lower ranks are counted, and how many on all. Collective.
-    fn prefix(&self, own: usize) -> Result<(usize, usize)> {
+    pub(crate) fn prefix(&self, own: usize) -> Result<(usize, usize)> {
         let ranks = &self.over.ranks;
         let (counts, _) = ranks.gather(&[own as u64])?;
         let before = counts[..ranks.rank()].iter().sum::<u64>();

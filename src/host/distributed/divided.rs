@@ -14,9 +14,9 @@ use crate::sparse::{Block, Csr, CsrView, OffsetStorage, Offsets, OwnRows, Shared
 use std::sync::Arc;
 
 /// Tags of messages.
-pub(super) const LENGTHS: i32 = 3;
-pub(super) const COLUMNS: i32 = 4;
-pub(super) const NUMBERS: i32 = 5;
+pub(crate) const LENGTHS: i32 = 3;
+pub(crate) const COLUMNS: i32 = 4;
+pub(crate) const NUMBERS: i32 = 5;
 
 impl Distribution {
     /// Whether each rank has only its rows of the matrices of a level with `n` rows.
@@ -26,7 +26,7 @@ impl Distribution {
 }
 
 /// Sends and receives parts of two arrays. Collective.
-pub(super) fn exchange<T: Element>(
+pub(crate) fn exchange<T: Element>(
     over: &Distribution,
     tag: i32,
     (sends, out): (&[Part], &[T]),
@@ -184,7 +184,7 @@ pub(crate) fn to_nodes<T: Scalar>(
 
 /// Matrices for tests.
 #[cfg(feature = "unit-tests")]
-pub(super) mod testing {
+pub(crate) mod testing {
     use super::*;
     use crate::comm::{Ranks, threads};
     use crate::hash::hash;

@@ -22,7 +22,7 @@ pub(crate) struct FetchedRows {
 }
 
 /// Parts of arrays with as many elements for each element of these parts as `lengths` says.
-pub(super) fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
+pub(crate) fn widened(parts: &[Part], lengths: &[i64]) -> Result<(Vec<Part>, usize)> {
     let mut begin = 0;
     let mut widened = try_capacity(parts.len())?;
     for part in parts {

@@ -7,7 +7,7 @@
 pub(crate) mod coarsening;
 mod colours;
 pub(crate) mod divided;
-mod fetched;
+pub(crate) mod fetched;
 mod operator;
 pub(crate) mod product;
 mod replicated;

@@ -133,15 +133,18 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
         };
         let values = S::numbers(self.coloured.matrix.values.as_slice());
         let around = Around { others: !own_line(stencil), later: Some(later), colours: self.colours };
+        let inverse = S::numbers(&self.coloured.inverse);
+        let inverse = Some(&inverse).filter(|_| !S::PRECISION.is_scalar());
+        let after = After { stencil, values: &values, inverse, around, backward };
         let [nx, ny, _] = stencil.grid.dims;
         let k = x.len() / stencil.scalar_rows();
         if k > 1 {
             host.run(k * stencil.entries(), || match (V::numbers(x), V::numbers_mut(r)) {
                 (NumbersRef::F64(x), NumbersMut::F64(r)) => {
-                    multivector::residual_from_zero((stencil, &values), k, (&around, backward), x, r);
+                    multivector::residual_from_zero(&after, k, x, r);
                 }
                 (NumbersRef::F32(x), NumbersMut::F32(r)) => {
-                    multivector::residual_from_zero((stencil, &values), k, (&around, backward), x, r);
+                    multivector::residual_from_zero(&after, k, x, r);
                 }
                 _ => unreachable!("multivectors have no 16-bit form"),
             });
@@ -154,8 +157,7 @@ impl<S: Number, V: Number> Colours<Host, V> for StencilColours<S> {
                 for (number, r) in (first..).zip(lines.chunks_exact_mut(nx)) {
                     let at = [number % ny, number / ny];
                     for (part, r) in r.chunks_mut(GROUP).enumerate() {
-                        let at = (at, part * GROUP);
-                        let sums = later_products((stencil, &values), &of_x, at, (&around, backward), &mut buffers, r);
+                        let sums = after.residuals(&of_x, (at, part * GROUP), r.len(), &mut buffers);
                         r.iter_mut().zip(sums).for_each(|(r, sum)| *r = V::narrow(*sum));
                     }
                 }
@@ -196,35 +198,64 @@ impl Around {
     }
 }
 
-/// Less the products of scalar cells from `x0` on in the line at y and z, as many as `cells`, with cells that come later in a pass.
-fn later_products<'a, W: Scalar, T>(
-    (stencil, values): (&Stencil, &NumbersRef<'_>),
-    load: &Load<'_, W>,
-    (at, x0): ([usize; 2], usize),
-    (around, backward): (&Around, bool),
-    (sums, buffer): &'a mut ([W; GROUP], [W; AROUND]),
-    cells: &[T],
-) -> &'a [W] {
-    let [nx, ny, _] = stencil.grid.dims;
-    let (own, n) = (at[0] + ny * at[1], cells.len());
-    let mut terms = Terms::new();
-    let lines = lines_around(stencil, at, around.later_than(stencil, at) | !around.others);
-    for ((line, steps), (begin, to)) in lines.zip((0..).step_by(n + 2).zip(buffer.chunks_exact_mut(n + 2))) {
-        load_with_ends(load, &stencil.grid, line, x0, 0, to);
-        let is_own = line == nx * own;
-        if is_own {
-            // Cells of the parity that comes first have no products with each other, and no later cell has one with them.
-            let first = (x0 + 1 + usize::from(backward)) % 2;
-            to[first..].iter_mut().step_by(2).for_each(|x| *x = W::ZERO);
-        }
-        for (dx, k) in steps.iter().filter(|(dx, _)| !is_own || *dx != 0) {
-            terms.push(stencil.array(*k, 0, 0) + x0 + nx * own, begin + (1 + dx) as usize);
+/// What a pass from zero has left.
+pub(super) struct After<'a> {
+    pub stencil: &'a Stencil,
+    pub values: &'a NumbersRef<'a>,
+    /// That of the diagonal, where it is of 16 bits: the pass has solved for another diagonal then, one over this.
+    pub inverse: Option<&'a NumbersRef<'a>>,
+    pub around: Around,
+    pub backward: bool,
+}
+
+impl After<'_> {
+    /// By how much these cells were solved for another diagonal than theirs: the difference of both.
+    pub fn errors<W: Scalar>(&self, first: usize, errors: &mut [W]) {
+        let number = self.stencil.find([0; 3]);
+        let (Some(inverse), Some(number)) = (self.inverse, number) else { return errors.fill(W::ZERO) };
+        let mut diagonal = [W::ZERO; GROUP];
+        let diagonal = &mut diagonal[..errors.len()];
+        widen(self.values, self.stencil.array(number, 0, 0) + first, diagonal);
+        widen(inverse, first, errors);
+        for (error, d) in errors.iter_mut().zip(diagonal) {
+            *error = if *error == W::ZERO { W::ZERO } else { *d - W::ONE / *error };
         }
     }
-    let sums = &mut sums[..n];
-    sums.fill(W::ZERO);
-    multiply_subtract(values, terms.as_slice(), buffer, sums);
-    sums
+
+    /// The residuals of `n` cells from `x0` on in the line at y and z: less the products with cells that come later.
+    fn residuals<'a, W: Scalar>(
+        &self,
+        load: &Load<'_, W>,
+        (at, x0): ([usize; 2], usize),
+        n: usize,
+        (sums, buffer): &'a mut ([W; GROUP], [W; AROUND]),
+    ) -> &'a [W] {
+        let stencil = self.stencil;
+        let [nx, ny, _] = stencil.grid.dims;
+        let (own, sums) = (nx * (at[0] + ny * at[1]), &mut sums[..n]);
+        sums.fill(W::ZERO);
+        let mut terms = Terms::new();
+        let lines = lines_around(stencil, at, self.around.later_than(stencil, at) | !self.around.others);
+        for ((line, steps), (begin, to)) in lines.zip((0..).step_by(n + 2).zip(buffer.chunks_exact_mut(n + 2))) {
+            load_with_ends(load, &stencil.grid, line, x0, 0, to);
+            let is_own = line == own;
+            if is_own {
+                if self.inverse.is_some() {
+                    let mut errors = [W::ZERO; GROUP];
+                    self.errors(own + x0, &mut errors[..n]);
+                    sums.iter_mut().zip(errors).zip(&to[1..]).for_each(|((sum, error), x)| *sum -= error * *x);
+                }
+                // Cells of the parity that comes first have no products with each other, and no later cell has one with them.
+                let first = (x0 + 1 + usize::from(self.backward)) % 2;
+                to[first..].iter_mut().step_by(2).for_each(|x| *x = W::ZERO);
+            }
+            for (dx, k) in steps.iter().filter(|(dx, _)| !is_own || *dx != 0) {
+                terms.push(stencil.array(*k, 0, 0) + x0 + own, begin + (1 + dx) as usize);
+            }
+        }
+        multiply_subtract(self.values, terms.as_slice(), buffer, sums);
+        sums
+    }
 }
 
 /// Sweeps lines of vectors of precision `V`.

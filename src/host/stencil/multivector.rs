@@ -4,7 +4,7 @@
 //! Sums have the order of those for one vector, so that every vector gets the bits that it gets alone. Entries are converted some cells at a time,
 //! so that loops are compiled once for all storage formats.
 
-use super::gauss_seidel::Around;
+use super::gauss_seidel::{After, Around};
 use super::lines::widen;
 use super::planes::{LineSweep, Planes};
 use super::product::{ALL_LINES, StencilOperator, line_grain};
@@ -160,23 +160,22 @@ fn products<W: Scalar>(a: (&Stencil, &NumbersRef<'_>), k: usize, first: usize, x
 }
 
 /// As [`Colours::residual_from_zero`](crate::backend::Colours::residual_from_zero).
-pub(super) fn residual_from_zero<W: Scalar>(
-    a: (&Stencil, &NumbersRef<'_>),
-    k: usize,
-    (around, backward): (&Around, bool),
-    x: &[W],
-    r: &mut [W],
-) {
-    let [nx, ny, _] = a.0.grid.dims;
-    let sides_of = Some(usize::from(backward));
+pub(super) fn residual_from_zero<W: Scalar>(after: &After<'_>, k: usize, x: &[W], r: &mut [W]) {
+    let [nx, ny, _] = after.stencil.grid.dims;
+    let (a, sides_of) = ((after.stencil, after.values), Some(usize::from(after.backward)));
     par::for_each_row_mut(r, nx * k, line_grain(nx), |first, r| {
         with_vectors!(k, K => {
             let (x, r) = (x.as_chunks::<K>().0, r.as_chunks_mut::<K>().0);
+            let mut errors = [W::ZERO; CELLS];
             for (number, r) in (first..).zip(r.chunks_exact_mut(nx)) {
                 let at = [number % ny, number / ny];
-                let which = around.later_than(a.0, at) | !around.others;
+                let which = after.around.later_than(a.0, at) | !after.around.others;
                 for (x0, r) in (0..).step_by(CELLS).zip(r.chunks_mut(CELLS)) {
-                    r.fill([W::ZERO; K]);
+                    let (own, errors) = (&x[number * nx + x0..], &mut errors[..r.len()]);
+                    after.errors(number * nx + x0, errors);
+                    for ((r, x), error) in r.iter_mut().zip(own).zip(errors) {
+                        *r = x.map(|x| *error * x);
+                    }
                     add_lines(a, #[inline(always)] |line| &x[line * nx..][..nx], (at, x0), (which, sides_of), r);
                     r.iter_mut().flatten().for_each(|r| *r = -*r);
                 }

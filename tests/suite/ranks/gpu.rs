@@ -33,21 +33,54 @@ fn solves_on_gpus_have_the_same_bits_for_any_number_of_ranks() {
     }
 }
 
+/// Set-up on the device, complete or divided, then another matrix.
+#[test]
+fn setups_on_gpus_give_the_hierarchy_of_one_rank() {
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("anisotropic:12x12x12", &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]),
+        ("jumps:10", &[("amg.coarsening.type", "pmis"), ("precision.preset", "single")]),
+        ("poisson27:9", &[("amg.coarsening.type", "pmis"), ("amg.interpolation.max_entries", "0")]),
+        ("convection_diffusion:36", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi")]),
+    ];
+    let each = |device: &'static str| cases.iter().map(move |(name, options)| (device, *name, *options));
+    for (device, name, options) in devices().into_iter().flat_map(each) {
+        let a = matrix(name);
+        let with = |rows: &'static str| -> Vec<(&str, &str)> {
+            let own = [("amg.setup", "device"), ("amg.coarsest.max_rows", "20"), ("amg.ranks.gathered_rows", rows)];
+            [options, &own].concat()
+        };
+        let n = a.rows;
+        let (x, report) = solve_on(device, &a, &[0, n], &with("2147483647"));
+        let levels = |report: &Report| report.levels.iter().map(|l| (l.rows, l.nonzeros)).collect::<Vec<_>>();
+        assert!(report.levels.len() > 2 && report.setup_place.starts_with("device"), "{name} {}", report.setup_place);
+        let (_, on_host) = solve(&a, &[0, n], &[options, &[("amg.coarsest.max_rows", "20")]].concat());
+        assert_eq!(levels(&on_host), levels(&report), "{name} on {device}");
+        for starts in [evenly(n, 2), evenly(n, 3), vec![0, 0, 1, n / 2, n / 2, n]] {
+            for rows in ["50", "10"] {
+                let (other, there) = solve_on(device, &a, &starts, &with(rows));
+                assert_eq!(levels(&there), levels(&report), "{name} on {device} {starts:?} {rows}");
+                assert!(there.setup_place.starts_with("device"), "{name} {}", there.setup_place);
+                assert!(other == x, "{name} on {device} {starts:?} {rows}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_ranks_on_gpus_cannot_do_is_refused() {
     let a = matrix("poisson5:12");
-    let cases: &[(&str, &str, &str)] = &[
-        ("solver.type", "bicgstab", "use \"gmres\""),
-        ("amg.setup", "device", "set-up runs on the host"),
-        ("amg.smoother.type", "gauss_seidel", "use \"chebyshev\""),
-        ("solver.null_space", "constant", "use the device \"host\""),
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[("solver.type", "bicgstab")], "use \"gmres\""),
+        (&[("amg.setup", "device"), ("amg.smoother.type", "fsai")], "\"fsai\" is set up on the host"),
+        (&[("amg.smoother.type", "gauss_seidel")], "use \"chebyshev\""),
+        (&[("solver.null_space", "constant")], "use the device \"host\""),
     ];
     let each = |device: &'static str| cases.iter().map(move |case| (device, case));
-    for (device, (key, value, sentence)) in devices().into_iter().flat_map(each) {
+    for (device, (options, sentence)) in devices().into_iter().flat_map(each) {
         let errors = on_devices(device, threads(2), |context, rank| {
             let own = evenly(a.rows, 2)[rank]..evenly(a.rows, 2)[rank + 1];
             let matrix = Arc::new(Matrix::distributed(context, Ok(given(&a, own))).unwrap());
-            Solver::new(context, &config(&[(key, value)])).setup(Some(&matrix)).unwrap_err()
+            Solver::new(context, &config(options)).setup(Some(&matrix)).unwrap_err()
         });
         for error in errors {
             assert!(error.status == Status::Unsupported && error.message.contains(sentence), "{error}");

@@ -1,0 +1,157 @@
+//! Each step on ranks that are threads, beside that of one rank on the host.
+
+use super::coarsening::split;
+use super::interpolation::interpolate;
+use super::product::{gathered, product};
+use super::transposition::transposed;
+use super::*;
+use crate::backend::parameters::{Estimate, Truncation};
+use crate::gallery;
+use crate::gpu::setup::grid::GpuMatrix;
+use crate::gpu::setup::strength as on_device;
+use crate::gpu::tests::{devices, host};
+use crate::host::distributed::divided::DividedMatrix;
+use crate::host::distributed::divided::testing::{divided, on_ranks, random};
+use crate::host::{diagonal, extended_i, galerkin, pmis, strength, transpose};
+use crate::sparse::Csr;
+
+/// The same on the device.
+fn upload(gpu: &Gpu, a: &DividedMatrix<f64>) -> DeviceDivided<f64> {
+    let matrix = DeviceCsr::upload(gpu, &a.matrix.view()).unwrap();
+    DeviceDivided { matrix, rows: Arc::clone(&a.rows), columns: Arc::clone(&a.columns) }
+}
+
+/// Divisions of so many rows.
+fn divisions(n: usize) -> [[usize; 4]; 4] {
+    [[0, n / 2, n / 2, n], [0, 0, 3, n], [0, n, n, n], [0, n / 3, 2 * n / 3, n]]
+}
+
+#[test]
+fn transposes_are_those_of_one_rank() {
+    for gpu in devices() {
+        for (rows, cols) in [(1100, 600), (600, 40), (50, 30)] {
+            let a = random(rows, cols, 4, Block::SCALAR, 7);
+            let expected = transpose::transpose(&a.view()).unwrap();
+            for starts in divisions(rows) {
+                on_ranks(&starts, |over| {
+                    let t = transposed(&gpu, over, &upload(&gpu, &divided(over, &a))).unwrap();
+                    assert!(gathered(&gpu, over, &t).unwrap() == expected, "{rows} {starts:?}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn products_are_those_of_one_rank() {
+    for gpu in devices() {
+        for (n, m) in [(1300, 1100), (900, 30)] {
+            let (mut a, mut p) = (random(n, n, 5, Block::SCALAR, 3), random(n, m, 2, Block::SCALAR, 4));
+            // A coarse unknown that is coupled to nothing.
+            for k in 0..p.columns.len() {
+                if p.columns[k] == 7 {
+                    p.values[k] = 0.0;
+                }
+            }
+            a.values.iter_mut().for_each(|v| *v = v.round());
+            let r = transpose::transpose(&p.view()).unwrap();
+            let expected = galerkin::product(&r.view(), &a.view(), &p.clone().into_shared()).unwrap();
+            for starts in divisions(n) {
+                on_ranks(&starts, |over| {
+                    let a = upload(&gpu, &divided(over, &a));
+                    let p = divided(over, &p);
+                    let view = p.matrix.view();
+                    let of_own = view.offsets;
+                    let own: Vec<i64> = (0..=p.rows.own.len()).map(|i| of_own.raw(p.rows.inside().start + i)).collect();
+                    let own = OwnRows {
+                        offsets: gpu.upload(&own).unwrap(),
+                        columns: gpu.upload(view.columns).unwrap(),
+                        values: Arc::new(gpu.upload(view.values).unwrap()),
+                    };
+                    let p = DeviceDivided::of_own_rows(&gpu, &a.rows, Arc::clone(&p.columns), own).unwrap();
+                    let r = transposed(&gpu, over, &p).unwrap();
+                    // No level is divided here, so that all rows are gathered.
+                    let GpuMatrix::Rows(found) = product(&gpu, over, (&r, &a, &p)).unwrap() else {
+                        panic!("it is complete")
+                    };
+                    let found = found.fetch(&gpu).unwrap();
+                    assert!(found.offsets == expected.structure.own_arrays().0, "{n} {starts:?}");
+                    assert!(found.columns == expected.structure.own_arrays().1, "{n} {starts:?}");
+                    assert!(found.values == expected.values.as_slice(), "{n} {starts:?}");
+                });
+            }
+        }
+    }
+}
+
+fn check_level(gpu: &Gpu, a: &Csr<f64>, name: &str) {
+    let s = strength::classical(&a.view(), 0.25, 0.9).unwrap();
+    let coarse = pmis::split(&s, &s.transpose().unwrap(), 5).unwrap();
+    let mut before = 0;
+    let numbered = coarse.iter().map(|coarse| {
+        before += i32::from(*coarse);
+        if *coarse { before - 1 } else { -1 }
+    });
+    let wanted_numbers: Vec<i32> = numbered.collect();
+    let mut changed = a.clone();
+    changed.values.iter_mut().enumerate().for_each(|(k, v)| *v *= 1.0 + (k % 5) as f64 / 8.0);
+    for truncation in [Truncation::new(4, 0.0), Truncation::new(0, 0.2)] {
+        let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, truncation, None).unwrap();
+        let structure = wanted.clone().into_shared().structure;
+        let later = extended_i::interpolate(&changed.view(), &s, &coarse, None, truncation, Some(&*structure)).unwrap();
+        for starts in divisions(a.rows) {
+            on_ranks(&starts, |over| {
+                let own = upload(gpu, &divided(over, a));
+                let graph = on_device::classical(gpu, &own.matrix, 0.25, 0.9).unwrap();
+                let found = split(gpu, own.level(over), &graph, 5).unwrap();
+                let count = coarse.iter().filter(|coarse| **coarse).count();
+                let numbers = gpu.fetch(&found.number).unwrap();
+                for (local, found) in numbers.iter().enumerate() {
+                    let i = own.rows.global(local);
+                    assert_eq!(*found, wanted_numbers[i], "{name} {starts:?}, unknown {i}");
+                }
+                assert_eq!(found.count, count, "{name} {starts:?}");
+                let p = interpolate(gpu, (over, &own), &graph, &found, truncation, None).unwrap();
+                assert!(gathered(gpu, over, &p).unwrap() == wanted, "{name} {starts:?}");
+                let other = upload(gpu, &divided(over, &changed));
+                let p = interpolate(gpu, (over, &other), &graph, &found, truncation, Some(&p.pattern())).unwrap();
+                assert!(gathered(gpu, over, &p).unwrap() == later, "{name} {starts:?}, later");
+            });
+        }
+    }
+}
+
+#[test]
+fn eigenvalues_are_those_of_one_rank() {
+    for gpu in devices() {
+        for (name, estimate) in [
+            ("jumps:8", Estimate { lanczos: true, steps: 8 }),
+            ("anisotropic:15:epsilon=0.01", Estimate { lanczos: false, steps: 7 }),
+            ("poisson5:3", Estimate { lanczos: true, steps: 8 }),
+        ] {
+            let a = gallery::parse(name).unwrap().matrix;
+            let inverse: Vec<f64> = diagonal::inverse(&a.view(), 1, diagonal::AS_IT_IS).unwrap();
+            let expected = estimate.largest(&host(), &a.view(), &inverse, None).unwrap();
+            for starts in divisions(a.rows) {
+                on_ranks(&starts, |over| {
+                    let own = upload(&gpu, &divided(over, &a));
+                    let gpu = gpu.dividing(over);
+                    let inverse = gpu.upload(&inverse[own.rows.own.clone()]).unwrap();
+                    let found = eigenvalue::largest(&gpu, (over, &own), &estimate, &inverse, None).unwrap();
+                    assert_eq!(found.value, expected.value, "{name} {starts:?}");
+                    let later = eigenvalue::largest(&gpu, (over, &own), &estimate, &inverse, Some(&found)).unwrap();
+                    assert_eq!(later.value, expected.value, "{name} {starts:?}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn splittings_and_weights_are_those_of_one_rank() {
+    for gpu in devices() {
+        for name in ["poisson7:6", "anisotropic:15:epsilon=0.01", "jumps:7", "lshape:4"] {
+            check_level(&gpu, &gallery::parse(name).unwrap().matrix, name);
+        }
+    }
+}
