@@ -38,20 +38,6 @@ KERNEL(divided_to_global, i64 n, i32 below, i32 own, i32 first, In<i32> ghosts, 
     }
 }
 
-// The place of a number in an ascending list, or -1.
-DEVICE i32 place_of(const In<i32> &list, i32 count, i32 number) {
-    i32 low = 0, high = count;
-    while (low < high) {
-        const i32 middle = low + (high - low) / 2;
-        if (list[middle] < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < count && list[low] == number ? low : -1;
-}
-
 // The opposite; -1 for what has no number here.
 KERNEL(divided_to_local, i64 n, i32 below, i32 own, i32 first, i32 count, In<i32> ghosts, In<i32> global, Out<i32> local) {
     const i64 k = global_index();
@@ -66,17 +52,25 @@ KERNEL(divided_to_local, i64 n, i32 below, i32 own, i32 first, i32 count, In<i32
     }
 }
 
-// Marks those of a list that occur among columns.
-KERNEL(divided_mark, i64 n, i32 own, i32 first, i32 count, In<i32> list, In<i32> global, Out<u8> found) {
+// Columns of other ranks, in any order: how many in the first element of the list, and behind it those that there is room for.
+KERNEL(divided_outside, i64 n, i32 own, i32 first, i32 room, In<i32> global, Out<i32> list) {
     const i64 k = global_index();
     if (k < n) {
         const i32 at = global[k] - first;
         if (at < 0 || at >= own) {
-            const i32 place = place_of(list, count, global[k]);
-            if (place >= 0) {
-                found[place] = 1;
+            const i32 place = atomic_add(list[0], 1);
+            if (place < room) {
+                list[1 + place] = global[k];
             }
         }
+    }
+}
+
+// Marks elements.
+KERNEL(divided_flag, i64 n, In<i32> elements, Out<i32> flags) {
+    const i64 k = global_index();
+    if (k < n) {
+        flags[elements[k]] = 1;
     }
 }
 
@@ -109,21 +103,28 @@ KERNEL(divided_add_lengths, i64 n, In<i32> rows, In<i64> lower, In<i64> higher, 
         if (i < n) { \
             packed[i] = x[below + elements[i]]; \
         } \
-    }
-MOVES(u8) MOVES(u32) MOVES(u64)
-#define ROWS(T) \
-    /* The entries of the rows of a list. */ \
-    KERNEL(divided_gather_##T, i64 n, In<i32> rows, In<i64> offsets, In<i64> to_offsets, In<T> from, Out<T> to) { \
-        const i64 i = global_index() / LANES; \
-        for (i64 k = thread_index() % LANES; i < n && k < to_offsets[i + 1] - to_offsets[i]; k += LANES) { \
-            to[to_offsets[i] + k] = from[offsets[rows[i]] + k]; \
-        } \
     } \
     /* An array into another one, from an element on. */ \
     KERNEL(divided_copy_##T, i64 n, i64 at, In<T> from, Out<T> to) { \
         const i64 i = global_index(); \
         if (i < n) { \
             to[at + i] = from[i]; \
+        } \
+    }
+MOVES(u8) MOVES(u32) MOVES(u64)
+#define ROWS(T) \
+    /* What other ranks have found for some own unknowns. */ \
+    KERNEL(divided_take_##T, i64 n, i64 below, In<i32> elements, In<i32> is_found, In<T> found, Out<T> to) { \
+        const i64 i = global_index(); \
+        if (i < n && is_found[i] != 0) { \
+            to[below + elements[i]] = found[i]; \
+        } \
+    } \
+    /* The entries of the rows of a list. */ \
+    KERNEL(divided_gather_##T, i64 n, In<i32> rows, In<i64> offsets, In<i64> to_offsets, In<T> from, Out<T> to) { \
+        const i64 i = global_index() / LANES; \
+        for (i64 k = thread_index() % LANES; i < n && k < to_offsets[i + 1] - to_offsets[i]; k += LANES) { \
+            to[to_offsets[i] + k] = from[offsets[rows[i]] + k]; \
         } \
     } \
     /* Own entries of the rows of a transpose, behind those of lower ranks. */ \

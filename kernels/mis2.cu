@@ -196,6 +196,56 @@ DEVICE void mis2_rounds(i64 n, const In<i64> &offsets, const In<i32> &columns, c
     }
 }
 
+// The same over ranks, with lists of the rows of none: keys have global numbers, own ones from `first` on, behind `below` ghosts.
+constexpr int MIS2_LANES = 4;
+
+KERNEL(mis2_own_keys, i64 own, i64 first, i64 below, i64 seed, In<i64> offsets, Out<u64> key) {
+    const i64 i = global_index();
+    if (i < own) {
+        const u64 random = hash(static_cast<u64>(first + i), static_cast<u64>(seed)) >> 33;
+        key[below + i] = offsets[below + i] < offsets[below + i + 1] ? random << 32 | static_cast<u64>(first + i + 1) : MIS2_OUT;
+    }
+}
+
+// The largest key within one edge, of rows where that key has changed; all of them in the first round.
+KERNEL(mis2_own_near, i64 own, i64 first, i64 below, i32 is_first, i32 count, In<i32> ghosts, In<i64> offsets, In<i32> columns, In<u64> key,
+       Out<u64> near) {
+    each_row<MIS2_LANES>(own, [&](i64 row) {
+        const i64 i = below + row;
+        const u64 before = near[i];
+        bool is_changed = is_first != 0;
+        if (!is_changed && mis2_open(before)) {
+            const i64 at = static_cast<i64>(before & 0xffffffffull) - 1 - first;
+            const i32 ghost = at >= 0 && at < own ? 0 : place_of(ghosts, count, static_cast<i32>(at + first));
+            const i64 unknown = at >= 0 && at < own ? below + at : ghost < below ? ghost : ghost + own;
+            is_changed = ghost < 0 || key[unknown] != before;
+        }
+        if (is_changed) {
+            const u64 largest = largest_near<MIS2_LANES>(offsets[i], offsets[i + 1], columns, key, key[i]);
+            if (Group<MIS2_LANES>::rank() == 0) {
+                near[i] = largest;
+            }
+        }
+    });
+}
+
+KERNEL(mis2_own_decide, i64 own, i64 below, In<i64> offsets, In<i32> columns, In<u64> near, Out<u64> key, Out<i32> left) {
+    each_row<MIS2_LANES>(own, [&](i64 row) {
+        const i64 i = below + row;
+        const u64 before = key[i];
+        if (mis2_open(before)) {
+            const u64 largest = largest_near<MIS2_LANES>(offsets[i], offsets[i + 1], columns, near, near[i]);
+            if (Group<MIS2_LANES>::rank() == 0) {
+                if (largest == MIS2_IN || largest == before) {
+                    key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
+                } else {
+                    left[0] = 1;
+                }
+            }
+        }
+    });
+}
+
 KERNEL(mis2_roots, i64 n, In<u64> key, Out<i32> roots) {
     const i64 i = global_index();
     if (i < n) {

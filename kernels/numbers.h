@@ -27,3 +27,17 @@ DEVICE u64 hash(u64 index, u64 seed) {
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return z ^ z >> 31;
 }
+
+// The place of a number in an ascending list, or -1.
+DEVICE i32 place_of(const In<i32> &list, i32 count, i32 number) {
+    i32 low = 0, high = count;
+    while (low < high) {
+        const i32 middle = low + (high - low) / 2;
+        if (list[middle] < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && list[low] == number ? low : -1;
+}

@@ -197,11 +197,11 @@ DEVICE void strength_symmetric(i64 rows, int size, f64 threshold, const In<i64> 
     }
 }
 
-// The strongest coupling by the symmetric measure, of each row whose number is a multiple of `step`.
+// The strongest coupling by the symmetric measure, of each `step`-th row from `first` on.
 template <class T, int N>
-DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+DEVICE void strength_strongest(i64 count, i64 first, i64 step, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                const In<f64> &diagonal, const Out<f64> &strongest) {
-    const i64 at = global_index() / N, i = at * step;
+    const i64 at = global_index() / N, i = first + at * step;
     const bool is_row = at < count;
     f64 squared = 0;
     for (i64 k = is_row ? offsets[i] + Tile<N>::rank() : 0; is_row && k < offsets[i + 1]; k += N) {
@@ -216,11 +216,11 @@ DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &off
     }
 }
 
-// The numbers of strong couplings and of all, of the rows whose number is a multiple of `step`.
+// The numbers of strong couplings and of all, of each `step`-th row from `first` on.
 template <class T, int N>
-DEVICE void strength_sampled(i64 count, i64 step, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void strength_sampled(i64 count, i64 first, i64 step, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns,
                              const In<T> &values, const In<f64> &diagonal, const Out<i64> &sums) {
-    const i64 at = global_index() / N, i = at * step;
+    const i64 at = global_index() / N, i = first + at * step;
     const bool is_row = at < count;
     const f64 own = is_row ? times(times(threshold, threshold), diagonal[i]) : 0;
     i64 strong = 0, all = 0;
@@ -282,13 +282,13 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
            In<f64> diagonal, Out<u8> strong, Out<i32> counts) { \
         strength_symmetric<T, N>(rows, size, threshold, offsets, columns, values, diagonal, strong, counts); \
     } \
-    KERNEL(strength_strongest_##T##_##N, i64 count, i64 step, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonal, \
+    KERNEL(strength_strongest_##T##_##N, i64 count, i64 first, i64 step, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonal, \
            Out<f64> strongest) { \
-        strength_strongest<T, N>(count, step, size, offsets, columns, values, diagonal, strongest); \
+        strength_strongest<T, N>(count, first, step, size, offsets, columns, values, diagonal, strongest); \
     } \
-    KERNEL(strength_sampled_##T##_##N, i64 count, i64 step, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, \
+    KERNEL(strength_sampled_##T##_##N, i64 count, i64 first, i64 step, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, \
            In<f64> diagonal, Out<i64> sums) { \
-        strength_sampled<T, N>(count, step, size, threshold, offsets, columns, values, diagonal, sums); \
+        strength_sampled<T, N>(count, first, step, size, threshold, offsets, columns, values, diagonal, sums); \
     }
 #define STRENGTH_COLUMNS(N) \
     KERNEL_OF(8, strength_columns_##N, i64 rows, In<i64> offsets, In<i32> columns, In<u8> strong, In<i64> starts, Out<i32> to) { \

@@ -11,7 +11,7 @@ use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
 use super::setup::divided::DeviceDivided;
 use super::vector::part_count;
-use super::{Buffer, Gpu, Slice};
+use super::{Buffer, Gpu, Slice, to_scalar};
 use crate::backend::{Backend, Operator, OwnPart};
 use crate::comm::halo::VALUES;
 use crate::comm::{Distribution, Halo, Part, Reduction, ReproducibleSum, bytes, bytes_mut};
@@ -122,6 +122,19 @@ impl Gpu {
         let own = over.ranks.agree(a.own_matrix(&self.alone()))?;
         let whole = self.of_all_ranks(over, (own.rows, own.nnz()))?;
         over.ranks.agree(self.operator_of_own(Arc::clone(&a.columns.halo), own, whole, sums))
+    }
+
+    /// A matrix of which the only rank has all rows, as an operator.
+    pub(super) fn operator_of_one<S: Number, X: Number, Y: Number>(
+        &self,
+        over: &Arc<Distribution>,
+        a: &DeviceCsr<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        let a = to_scalar(&self.alone(), a)?;
+        let halo = Arc::new(Halo::new(over, &over.starts(a.cols)?, &[], 0)?);
+        let whole = (a.rows, a.nnz());
+        self.operator_of_own(halo, a, whole, sums)
     }
 
     /// The rows of this rank on the device, of a matrix with so many rows and entries on all ranks.

@@ -20,7 +20,7 @@ use crate::sparse::Graph;
 pub const NONE: i32 = -1;
 
 /// Steps in which unknowns join aggregates: distance 1, then 2; a third one only matters where the graph is not symmetric.
-pub(super) const JOINS: usize = 3;
+pub(crate) const JOINS: usize = 3;
 
 /// Number of the aggregate of each unknown, or [`NONE`], and how many there are.
 pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {

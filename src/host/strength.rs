@@ -68,16 +68,16 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
 /// The rows of an even sample that are here.
 pub(crate) struct Sampled {
     /// How many.
-    count: usize,
-    first: usize,
-    step: usize,
+    pub count: usize,
+    pub first: usize,
+    pub step: usize,
     /// Of all ranks.
-    all: usize,
+    pub all: usize,
 }
 
 impl Sampled {
     /// Of a whole matrix.
-    fn of(rows: usize) -> Sampled {
+    pub fn of(rows: usize) -> Sampled {
         let (count, step) = sample(rows);
         Sampled { count, first: 0, step, all: count }
     }

@@ -17,9 +17,6 @@ pub(crate) struct Splitting {
     pub number: Buffer<i32>,
     /// Coarse unknowns, of all ranks where set-up is divided.
     pub count: usize,
-    /// How many of them are before those of this rank's unknowns, and how many these are.
-    pub before: usize,
-    pub own: usize,
 }
 
 impl Held for Splitting {
@@ -52,7 +49,7 @@ impl Splitting {
         let n = coarse.len();
         let number = gpu.allocate::<i32>(n)?;
         if n == 0 {
-            return Ok(Splitting { number, count: 0, before: 0, own: 0 });
+            return Ok(Splitting { number, count: 0 });
         }
         let pieces = n.div_ceil(PIECE);
         let sums = gpu.allocate::<i64>(pieces + 1)?;
@@ -62,7 +59,7 @@ impl Splitting {
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
         let count = gpu.fetch(sums.subslice(pieces, 1))?[0] as usize;
-        Ok(Splitting { number, count, before: 0, own: count })
+        Ok(Splitting { number, count })
     }
 
     /// The coarse unknowns, in order.

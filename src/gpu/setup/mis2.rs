@@ -1,6 +1,6 @@
 //! Aggregation from a distance-2 maximal independent set: [`crate::host::mis2`] on the device.
 
-use super::DeviceGraph;
+use super::{DeviceGraph, divided};
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::Result;
@@ -137,7 +137,11 @@ pub(crate) struct Mis2;
 
 impl<T: Scalar> Coarsening<Gpu, T> for Mis2 {
     fn coarsen(&self, input: &CoarseningInput<'_, Gpu, T>) -> Result<Coarse<Gpu>> {
-        Ok(Coarse::Aggregates(aggregate(input.setup, input.graph, input.seed)?))
+        let aggregates = match input.setup.divided(input.a) {
+            Some((over, a)) => divided::aggregation::aggregate(input.setup, a.level(over), input.graph, input.seed)?,
+            None => aggregate(input.setup, input.graph, input.seed)?,
+        };
+        Ok(Coarse::Aggregates(aggregates))
     }
 }
 

@@ -120,12 +120,7 @@ mod tests {
             for n in [1, 300, 5000] {
                 let numbers: Vec<i32> = (0..n).map(|i| if i % 3 == 0 { i / 3 } else { -1 }).collect();
                 let buffer = |numbers: &[i32]| gpu.upload(numbers).unwrap();
-                let splitting = |numbers: &[i32]| Splitting {
-                    number: buffer(numbers),
-                    count: n as usize / 3 + 1,
-                    before: 0,
-                    own: 0,
-                };
+                let splitting = |numbers: &[i32]| Splitting { number: buffer(numbers), count: n as usize / 3 + 1 };
                 let kinds: [Make<'_>; 3] = [
                     &|_, second| DeviceCoarse::Splitting(splitting(second)),
                     &|first, second| DeviceCoarse::TwoPass(splitting(first), splitting(second)),

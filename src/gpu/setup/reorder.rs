@@ -159,7 +159,7 @@ impl<'a> DeviceNodes<'a> {
             }
             let arguments: [&dyn Argument; 4] = [&nodes, &(bits as i32), &reached.view(), &roots.view()];
             gpu.launch(gpu.kernel("reorder_roots")?, n, &arguments)?;
-            let Splitting { number, count, .. } = Splitting::new(gpu, &roots)?;
+            let Splitting { number, count } = Splitting::new(gpu, &roots)?;
             let arguments: [&dyn Argument; 5] =
                 [&nodes, &(level.1 as i64), &number.view(), &order.view(), &reached.view()];
             gpu.launch(gpu.kernel("reorder_append_roots")?, n, &arguments)?;

@@ -1,5 +1,7 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
+use super::divided::smoothed::DividedSmoothed;
+use super::divided::{self, DeviceDivided};
 use super::spgemm::Right;
 use super::spgemm_symbolic::{BlockSpgemmSymbolic, RowLengths, SMOOTHED_OUTPUTS, small_outputs};
 use super::tentative::{self, Tentative};
@@ -7,6 +9,7 @@ use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, e
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::Largest;
+use crate::comm::{Distribution, Reduction};
 use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -52,6 +55,27 @@ impl<'a, T: Scalar> Step<'a, T> {
         let used = filtered.as_ref().unwrap_or(a);
         let inverse = diagonal::inverse(gpu, used, a.block.rows, false, None)?;
         let largest = eigenvalue::largest(gpu, &estimate, used, &inverse, earlier)?;
+        let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
+        Ok(Step { a, filtered, inverse, factor, largest })
+    }
+
+    /// The same where rows are divided among ranks. Collective.
+    pub fn divided(
+        gpu: &Gpu,
+        (over, of): (&Arc<Distribution>, &'a DeviceDivided<T>),
+        s: &DeviceGraph,
+        (weight, estimate): (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
+        let a = &of.matrix;
+        let all = |own: usize| over.ranks.reduce(own as i64, Reduction::Sum);
+        let weak = a.block == Block::SCALAR && all(s.columns.len())? + (of.rows.total as i64) < all(a.nnz())?;
+        let filtered = if weak { Some(filter(gpu, a, s)?) } else { None };
+        let used = of.with(filtered.as_ref().unwrap_or(a).clone());
+        let inverse = diagonal::inverse(gpu, &used.matrix, a.block.rows, false, None)?;
+        let (inside, width) = (of.rows.inside(), a.block.len());
+        let own = divided::copied(gpu, inverse.subslice(inside.start * width, inside.len() * width))?;
+        let largest = divided::eigenvalue::largest(gpu, (over, &used), &estimate, &own, earlier)?;
         let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
         Ok(Step { a, filtered, inverse, factor, largest })
     }
@@ -411,6 +435,10 @@ impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
         let gpu = input.setup;
         let (aggregates, space) = input.aggregates("smoothed")?;
         let how = (input.parameters.real("amg.interpolation.weight"), Estimate::new(input.parameters));
+        if let Some(of_rank) = gpu.divided(input.a) {
+            let earlier = input.symbolic::<DividedSmoothed>().map(|DividedSmoothed(largest)| largest);
+            return divided::smoothed::interpolate(gpu, of_rank, input.graph, (aggregates, space), how, earlier);
+        }
         let before = input.symbolic::<SmoothedSymbolic<T>>();
         let step = Step::new(gpu, input.a, input.graph, how, before.map(|before| &before.largest))?;
         let (p, tentative, near_null_space, terms) = match (input.pattern(), before) {

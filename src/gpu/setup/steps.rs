@@ -151,7 +151,12 @@ impl Setup for Gpu {
     }
 
     fn constants<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<DeviceNearNullSpace> {
-        DeviceNearNullSpace::constants(self, a.scalar_rows(), crate::backend::setup::SetupMatrix::block(a).rows)
+        let dofs = SetupMatrix::block(a).rows;
+        let rows = match a {
+            GpuMatrix::Divided(a) => a.rows.own.len() * dofs,
+            a => SetupMatrix::scalar_rows(a),
+        };
+        DeviceNearNullSpace::constants(self, rows, dofs)
     }
 
     fn fetch<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<SharedCsr<f64>> {
@@ -502,6 +507,7 @@ impl Store<Gpu> for Gpu {
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         match (a, to.distribution()) {
             (GpuMatrix::Divided(a), Some(over)) => to.divided_operator(over, &a, hint.sums),
+            (GpuMatrix::Rows(a), Some(over)) if over.ranks.size() == 1 => to.operator_of_one(over, &a, hint.sums),
             // Of levels that are complete on every rank each keeps its rows.
             (GpuMatrix::Rows(a), Some(over)) => {
                 to.operator_over(over, &a.fetch(self)?.into_shared(), hint.sums, &mut None)

@@ -1,17 +1,21 @@
 //! Strength of connection on a GPU. The work is in `kernels/strength.cu`: a first pass over the matrix marks the strong entries with a byte
 //! each and counts those of a row, a second one over the columns alone collects them.
 
-use super::grid::GpuMatrix;
+use super::divided::Ghosts;
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
 use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
 use crate::backend::components::{Strength, StrengthInput};
 use crate::backend::parameters::Threshold;
+use crate::comm::{Distribution, Reduction};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
+use crate::host::distributed::divided::DividedLevel;
+use crate::host::strength::Sampled;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
+use std::sync::Arc;
 
 /// As [`crate::host::strength::classical`].
 pub(crate) fn classical<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, max_row_sum: f64) -> Result<DeviceGraph> {
@@ -49,19 +53,38 @@ pub(crate) struct Symmetric<'a, T> {
     a: &'a DeviceCsr<T>,
     /// Norm of each diagonal block.
     diagonal: Buffer<f64>,
+    /// Where the rows are divided among ranks.
+    over: Option<&'a Arc<Distribution>>,
+    sampled: Sampled,
 }
 
 impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The measure for a matrix.
     pub fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>) -> Result<Symmetric<'a, T>> {
-        let diagonal = gpu.allocate(a.rows)?;
+        Symmetric::among(gpu, a, None)
+    }
+
+    /// The same of a level that may be divided among ranks. Collective.
+    pub(super) fn among(
+        gpu: &'a Gpu,
+        a: &'a DeviceCsr<T>,
+        level: Option<DividedLevel<'a>>,
+    ) -> Result<Symmetric<'a, T>> {
+        let mut diagonal = gpu.allocate(a.rows)?;
         launch(gpu, "diagonal", a, a.rows, &[&(a.block.len() as i32)], &[diagonal.view()])?;
-        Ok(Symmetric { gpu, a, diagonal })
+        let sampled = match level {
+            Some(DividedLevel { over, numbers }) => {
+                Ghosts::new(gpu, over, numbers)?.bring(&mut diagonal)?;
+                Sampled::of_ranks(numbers)
+            }
+            None => Sampled::of(a.rows),
+        };
+        Ok(Symmetric { gpu, a, diagonal, over: level.map(|level| level.over), sampled })
     }
 
     /// The couplings that are strong by the threshold `theta`.
     pub fn graph(&self, theta: f64) -> Result<DeviceGraph> {
-        let Symmetric { gpu, a, diagonal } = self;
+        let Symmetric { gpu, a, diagonal, .. } = self;
         let size = a.block.len() as i32;
         graph(gpu, a, |strong, counts| {
             launch(gpu, "symmetric", a, a.rows, &[&size, &theta], &[diagonal.view(), strong, counts])
@@ -76,9 +99,10 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
 
     /// The couplings of an even sample of the rows: those that are strong by this threshold, and all. Synchronises.
     fn sampled(&self, theta: f64) -> Result<(i64, i64)> {
-        let Symmetric { gpu, a, diagonal } = self;
-        let (sums, size, (count, step)) = (gpu.zeroed::<i64>(2)?, a.block.len() as i32, sample(a.rows));
-        launch(gpu, "sampled", a, count, &[&(step as i64), &size, &theta], &[diagonal.view(), sums.view()])?;
+        let Symmetric { gpu, a, diagonal, sampled: Sampled { count, first, step, .. }, .. } = self;
+        let (sums, size) = (gpu.zeroed::<i64>(2)?, a.block.len() as i32);
+        let numbers: [&dyn Argument; 4] = [&(*first as i64), &(*step as i64), &size, &theta];
+        launch(gpu, "sampled", a, *count, &numbers, &[diagonal.view(), sums.view()])?;
         let sums = gpu.fetch(&sums)?;
         Ok((sums[0], sums[1]))
     }
@@ -88,19 +112,26 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
 impl<T: Scalar> Symmetric<'_, T> {
     /// As [`crate::host::strength::Symmetric::scale`]. The rows that it is taken from are few enough to be added on the host, in its order.
     pub fn scale(&self) -> Result<f64> {
-        let Symmetric { gpu, a, diagonal } = self;
-        let (count, step) = sample(a.rows);
-        let strongest = gpu.allocate::<f64>(count)?;
+        let Symmetric { gpu, a, diagonal, over, sampled: Sampled { count, first, step, all } } = self;
+        let strongest = gpu.allocate::<f64>(*count)?;
         let size = a.block.len() as i32;
         let views = [diagonal.view(), strongest.view()];
-        launch(gpu, "strongest", a, count, &[&(step as i64), &size], &views)?;
-        let strongest = gpu.fetch(&strongest)?;
-        Ok(mean(count, |k| strongest[k]))
+        launch(gpu, "strongest", a, *count, &[&(*first as i64), &(*step as i64), &size], &views)?;
+        let mut strongest = gpu.fetch(&strongest)?;
+        if let Some(over) = over {
+            strongest = over.ranks.gather(&strongest)?.0;
+        }
+        Ok(mean(*all, |k| strongest[k]))
     }
 
     /// As [`crate::host::strength::Symmetric::mean_strong`].
     pub fn mean_strong(&self, theta: f64) -> Result<f64> {
-        Ok(self.sampled(theta)?.0 as f64 / sample(self.a.rows).0.max(1) as f64)
+        let own = self.sampled(theta)?.0;
+        let strong = match self.over {
+            Some(over) => over.ranks.reduce(own, Reduction::Sum)?,
+            None => own,
+        };
+        Ok(strong as f64 / self.sampled.all.max(1) as f64)
     }
 }
 
@@ -168,8 +199,9 @@ pub(crate) struct SymmetricStrength;
 
 impl<T: Scalar> Strength<Gpu, T> for SymmetricStrength {
     fn graph(&self, input: &StrengthInput<'_, Gpu, T>) -> Result<DeviceGraph> {
-        let GpuMatrix::Rows(a) = input.a else { return DeviceGraph::empty(input.setup) };
-        let measure = Symmetric::new(input.setup, a)?;
+        let Some(a) = input.a.in_rows() else { return DeviceGraph::empty(input.setup) };
+        let level = input.setup.divided(input.a).map(|(over, a)| a.level(over));
+        let measure = Symmetric::among(input.setup, a, level)?;
         measure.graph(match Threshold::named(input.parameters)? {
             Some(threshold) => threshold.value(&|theta| measure.mean_strong(theta))?,
             None => Threshold::usual(a.block, input.level, measure.scale()?),

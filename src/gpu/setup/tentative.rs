@@ -4,7 +4,7 @@ use super::{DeviceAggregates, DeviceCsr};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View, tag};
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, NearNullSpace};
 use std::any::Any;
@@ -61,17 +61,36 @@ pub(crate) fn prolongator<T: Scalar>(
     aggregates: &DeviceAggregates,
     space: &DeviceNearNullSpace,
 ) -> Result<(Tentative<T>, DeviceNearNullSpace)> {
-    let (nodes, count) = (aggregates.of.len(), aggregates.count);
-    let (dofs, k) = (space.dofs_per_node, space.count);
-    let kernel = |name: &str| gpu.kernel(name);
     let (starts, members) = members(gpu, aggregates)?;
     let entries = entries(gpu, aggregates)?;
-    let values = gpu.allocate::<T>(aggregates.members * dofs * k)?;
+    let nodes = aggregates.of.len();
+    let parts = (&*starts, &*members, aggregates.count);
+    let (values, coarse) = orthonormalised(gpu, parts, nodes, space, entries.as_ref())?;
+    let block = Block { rows: space.dofs_per_node, cols: space.count };
+    Ok((Tentative { block, entries, values }, coarse))
+}
+
+/// The values of P_0 and B_c for aggregates whose members, ascending, begin at these positions, among so many nodes. Without `entries` there is a block
+/// for each node; those of nodes that are no members are zero.
+pub(super) fn orthonormalised<T: Scalar>(
+    gpu: &Gpu,
+    (starts, members, count): (&Slice<i64>, &Slice<i32>, usize),
+    nodes: usize,
+    space: &DeviceNearNullSpace,
+    entries: Option<&Buffer<i64>>,
+) -> Result<(Buffer<T>, DeviceNearNullSpace)> {
+    let (dofs, k) = (space.dofs_per_node, space.count);
+    let kernel = |name: &str| gpu.kernel(name);
+    let values = match entries {
+        Some(_) => gpu.allocate::<T>(members.len() * dofs * k)?,
+        None if members.len() == nodes => gpu.allocate::<T>(nodes * dofs * k)?,
+        None => gpu.zeroed::<T>(nodes * dofs * k)?,
+    };
     let coarse = gpu.allocate::<f64>(count * k * k)?;
     // The number of large aggregates, and which.
     let large = gpu.zeroed::<i32>(count + 1)?;
     let (aggregate_count, rows, dofs_, format) = (count as i64, (nodes * dofs) as i64, dofs as i32, tag::<T>());
-    let entries_view = entries.as_ref().map_or(View::NONE, |entries| entries.view());
+    let entries_view = entries.map_or(View::NONE, |entries| entries.view());
     let (starts, members, vectors) = (starts.view(), members.view(), space.vectors.view());
     let arguments: [&dyn Argument; 11] = [
         &aggregate_count,
@@ -111,8 +130,7 @@ pub(crate) fn prolongator<T: Scalar>(
     if count > 0 {
         gpu.launch_blocks(kernel(&format!("tentative_large_{k}"))?, LIST_BLOCKS, &arguments)?;
     }
-    let block = Block { rows: dofs, cols: k };
-    Ok((Tentative { block, entries, values }, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
+    Ok((values, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
 }
 
 /// The entry of each node in a prolongator that has one for each member of an aggregate, where not all nodes are.

@@ -41,6 +41,9 @@ fn setups_on_gpus_give_the_hierarchy_of_one_rank() {
         ("jumps:10", &[("amg.coarsening.type", "pmis"), ("precision.preset", "single")]),
         ("poisson27:9", &[("amg.coarsening.type", "pmis"), ("amg.interpolation.max_entries", "0")]),
         ("convection_diffusion:36", &[("solver.type", "gmres"), ("amg.smoother.type", "jacobi")]),
+        ("poisson7:12", &[]),
+        ("jumps:10", &[("amg.coarsening.type", "mis2"), ("amg.strength.connections", "4")]),
+        ("poisson5:40", &[("precision.preset", "single"), ("amg.smoother.type", "chebyshev")]),
     ];
     let each = |device: &'static str| cases.iter().map(move |(name, options)| (device, *name, *options));
     for (device, name, options) in devices().into_iter().flat_map(each) {

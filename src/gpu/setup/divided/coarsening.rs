@@ -3,7 +3,7 @@
 
 use super::super::coarse_numbering::Splitting;
 use super::super::{DeviceGraph, pmis};
-use super::Ghosts;
+use super::{Ghosts, copied};
 use crate::comm::Reduction;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -73,11 +73,11 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
         round = 5 - round;
     }
     gpu.launch(kernel("pmis_end")?, n, &[&rows, &state.view()])?;
-    let Splitting { number: of_own, count, .. } = Splitting::new(gpu, state.subslice(inside.start, own))?;
+    let Splitting { number: of_own, count } = Splitting::new(gpu, &*copied(gpu, state.subslice(inside.start, own))?)?;
     let (before, total) = level.prefix(count)?;
     let mut number = gpu.allocate::<i32>(n)?;
     let to = number.subslice(inside.start, own).view();
     gpu.launch(kernel("divided_coarse_numbers")?, own, &[&(own as i64), &(before as i32), &of_own.view(), &to])?;
     ghosts.bring(&mut number)?;
-    Ok(Splitting { number, count: total, before, own: count })
+    Ok(Splitting { number, count: total })
 }

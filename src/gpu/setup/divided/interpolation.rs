@@ -6,7 +6,7 @@ use super::rows::{GhostRows, Own, among};
 use super::{DeviceDivided, DeviceDividedPattern, Ghosts, OwnRows, Table, copied, copy_at, numbered, own_offsets};
 use crate::backend::parameters::Truncation;
 use crate::comm::{Distribution, Numbering};
-use crate::error::{Result, try_extend};
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
@@ -65,18 +65,8 @@ pub(crate) fn interpolate<T: Scalar>(
     let p = extended_i::interpolate(gpu, &matrix, &graph, &near_coarse, Some(&list), truncation)?;
     drop((matrix, graph));
 
-    // Coarse unknowns that own rows may refer to, and that may be another rank's on the coarse level.
     let starts = over.starts(coarse.count)?;
-    let own = over.own(coarse.count);
-    let mut candidates = Vec::new();
-    for part in [0..inside.start, inside.end..count] {
-        let near = gpu.fetch(near_coarse.number.subslice(part.start, part.len()))?;
-        try_extend(&mut candidates, near.into_iter().filter(|j| *j >= 0))?;
-    }
-    // Numbers of own unknowns follow each other.
-    let (before, total) = (coarse.before, coarse.before + coarse.own);
-    try_extend(&mut candidates, (before..total).filter(|j| !own.contains(j)).map(|j| j as i32))?;
-    let (numbering, columns) = numbered(gpu, over, &starts, &p.columns, candidates)?;
+    let (numbering, columns) = numbered(gpu, over, &starts, &p.columns)?;
     let own = OwnRows { offsets: copied(gpu, &p.offsets)?, columns, values: p.values };
     DeviceDivided::of_own_rows(gpu, &a.rows, numbering, own)
 }

@@ -4,11 +4,13 @@
 //! the global ones. Rows of ghosts are empty. So steps run on it as on any matrix. What concerns the boundary goes through the host: messages, and the
 //! numbers of ghosts. Own rows stay on the device. Where rows of other ranks come between them, columns have global numbers.
 
+pub(crate) mod aggregation;
 pub(crate) mod coarsening;
 pub(crate) mod eigenvalue;
 pub(crate) mod interpolation;
 pub(crate) mod product;
 mod rows;
+pub(crate) mod smoothed;
 pub(crate) mod transposition;
 
 #[cfg(feature = "unit-tests")]
@@ -57,7 +59,7 @@ pub(crate) struct DeviceDividedPattern {
 /// Own rows, one after the other: offsets from 0, columns and values.
 struct OwnRows<T> {
     offsets: Buffer<i64>,
-    columns: Buffer<i32>,
+    columns: Arc<Buffer<i32>>,
     values: Arc<Buffer<T>>,
 }
 
@@ -95,17 +97,34 @@ impl<S: Number> DeviceDivided<S> {
         let offsets = Arc::new(joined_offsets(gpu, rows, (&[0], &own.offsets, &[0]))?);
         let (count, cols) = (rows.count(), columns.count());
         let OwnRows { columns: entries, values, .. } = own;
-        let matrix = DeviceCsr { rows: count, cols, block: Block::SCALAR, offsets, columns: Arc::new(entries), values };
+        let matrix = DeviceCsr { rows: count, cols, block: Block::SCALAR, offsets, columns: entries, values };
         Ok(DeviceDivided { matrix, rows: Arc::clone(rows), columns })
     }
 
     /// The own rows alone, with columns as they are.
     pub fn own_matrix(&self, gpu: &Gpu) -> Result<DeviceCsr<S>> {
-        let offsets = Arc::new(copied(gpu, self.own_offsets())?);
-        let (rows, columns, values) =
-            (self.rows.own.len(), Arc::clone(&self.matrix.columns), Arc::clone(&self.matrix.values));
-        Ok(DeviceCsr { rows, cols: self.matrix.cols, block: Block::SCALAR, offsets, columns, values })
+        let (rows, DeviceCsr { cols, block, columns, values, .. }) = (self.rows.own.len(), &self.matrix);
+        let OwnRows { offsets, columns, values } = own_rows(gpu, &self.rows, (&self.matrix.offsets, columns, values))?;
+        Ok(DeviceCsr { rows, cols: *cols, block: *block, offsets: Arc::new(offsets), columns, values })
     }
+}
+
+/// The own rows of a matrix that may have some of ghosts, too.
+fn own_rows<S: Element>(
+    gpu: &Gpu,
+    numbers: &LocalNumbers,
+    (offsets, columns, values): (&Slice<i64>, &Arc<Buffer<i32>>, &Arc<Buffer<S>>),
+) -> Result<OwnRows<S>> {
+    let all = own_offsets(numbers, offsets);
+    let begin = gpu.fetch(all.subslice(0, 1))?[0] as usize;
+    let length = gpu.fetch(all.subslice(numbers.own.len(), 1))?[0] as usize - begin;
+    let alone = LocalNumbers::new(numbers.own.clone(), Vec::new())?;
+    let offsets = joined_offsets(gpu, &alone, (&[0], all, &[0]))?;
+    if length == columns.len() {
+        return Ok(OwnRows { offsets, columns: Arc::clone(columns), values: Arc::clone(values) });
+    }
+    let columns = Arc::new(copied(gpu, columns.subslice(begin, length))?);
+    Ok(OwnRows { offsets, columns, values: Arc::new(copied(gpu, values.subslice(begin, length))?) })
 }
 
 /// A copy of an array.
@@ -180,34 +199,36 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Numbers for columns that are given by their global ones, and the columns by these. Those of other ranks are among `candidates`. Collective.
+/// Numbers for columns that are given by their global ones, and the columns by these. Collective.
 fn numbered(
     gpu: &Gpu,
     over: &Arc<Distribution>,
     starts: &[usize],
     columns: &Slice<i32>,
-    mut candidates: Vec<i32>,
-) -> Result<(Arc<Numbering>, Buffer<i32>)> {
+) -> Result<(Arc<Numbering>, Arc<Buffer<i32>>)> {
     let rank = over.ranks.rank();
     let own = starts[rank]..starts[rank + 1];
-    candidates.retain(|j| !own.contains(&(*j as usize)));
-    candidates.sort_unstable();
-    candidates.dedup();
-    let (n, found) = (columns.len(), gpu.zeroed::<u8>(candidates.len())?);
-    let list = gpu.upload(&candidates)?;
-    let [length, first, count] = [own.len(), own.start, candidates.len()].map(|number| number as i32);
-    let views = [list.view(), columns.view(), found.view()];
-    let kernel = gpu.kernel("divided_mark")?;
-    gpu.launch(kernel, n, &[&(n as i64), &length, &first, &count, &views[0], &views[1], &views[2]])?;
-    let found = gpu.fetch(&found)?;
-    let used = candidates.iter().zip(&found).filter(|(_, found)| **found != 0);
-    let numbering = Numbering::new(over, starts, try_collect(used.map(|(j, _)| *j as u64))?)?;
+    // Those of other ranks are few; some of them occur several times.
+    let [length, first] = [own.len(), own.start].map(|number| number as i32);
+    let outside = |list: &Slice<i32>| -> Result<Vec<i32>> {
+        let (n, room) = (columns.len(), list.len() as i32 - 1);
+        let views = [columns.view(), list.view()];
+        let kernel = gpu.kernel("divided_outside")?;
+        gpu.launch(kernel, n, &[&(n as i64), &length, &first, &room, &views[0], &views[1]])?;
+        gpu.fetch(list)
+    };
+    let count = outside(&*gpu.zeroed::<i32>(1)?)?[0] as usize;
+    let list = outside(&*gpu.list(count)?)?;
+    let mut ghosts = try_collect(list[1..].iter().map(|j| *j as u64))?;
+    ghosts.sort_unstable();
+    ghosts.dedup();
+    let numbering = Numbering::new(over, starts, ghosts)?;
     let local = Table::new(gpu, &numbering)?.to_local(columns)?;
-    Ok((Arc::new(numbering), local))
+    Ok((Arc::new(numbering), Arc::new(local)))
 }
 
 /// The messages for the ghosts of some numbers.
-struct Ghosts<'a> {
+pub(super) struct Ghosts<'a> {
     gpu: &'a Gpu,
     over: &'a Distribution,
     numbers: &'a Numbering,
@@ -216,7 +237,7 @@ struct Ghosts<'a> {
 }
 
 impl<'a> Ghosts<'a> {
-    fn new(gpu: &'a Gpu, over: &'a Distribution, numbers: &'a Numbering) -> Result<Ghosts<'a>> {
+    pub fn new(gpu: &'a Gpu, over: &'a Distribution, numbers: &'a Numbering) -> Result<Ghosts<'a>> {
         let sent = gpu.upload(&try_collect(numbers.halo.sent.iter().map(|i| *i as i32))?)?;
         Ok(Ghosts { gpu, over, numbers, sent })
     }
@@ -234,7 +255,7 @@ impl<'a> Ghosts<'a> {
     }
 
     /// Brings what other ranks have for the ghosts of a vector. Collective.
-    fn bring<T: Element>(&self, vector: &mut Slice<T>) -> Result<()> {
+    pub fn bring<T: Element>(&self, vector: &mut Slice<T>) -> Result<()> {
         let (gpu, halo) = (self.gpu, &self.numbers.halo);
         let mut out = try_vec(self.sent.len(), T::default())?;
         if !out.is_empty() {

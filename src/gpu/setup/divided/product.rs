@@ -7,7 +7,7 @@ use super::super::spgemm::{self, Product, Right};
 use super::rows::{GhostRows, Own, among};
 use super::{DeviceDivided, OwnRows, Table, copied, numbered, own_offsets};
 use crate::comm::Distribution;
-use crate::error::{Result, try_copy, try_extend};
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::par;
 use crate::scalar::Scalar;
@@ -24,9 +24,6 @@ pub(crate) fn product<T: Scalar>(
     let columns = Table::new(gpu, &p.columns)?.to_global(&p.matrix.columns)?;
     let own = Own { offsets: p.own_offsets(), columns: &columns, values: Some(&**p.matrix.values) };
     let ghosts = GhostRows::new(gpu, over, &a.columns, &own)?;
-    // Columns of A P, as far as they may be those of other ranks.
-    let mut candidates = try_copy(&ghosts.rows.columns)?;
-    try_extend(&mut candidates, p.columns.ghosts().iter().map(|j| *j as i32))?;
     let all_p = matrix(cols, a.columns.count(), among(gpu, (&a.columns, &a.columns), &own, &ghosts)?);
     drop((columns, ghosts));
     let ap = spgemm::multiply(gpu, &a.matrix, &all_p)?;
@@ -34,7 +31,6 @@ pub(crate) fn product<T: Scalar>(
 
     let own = Own { offsets: own_offsets(&a.rows, &ap.offsets), columns: &**ap.columns, values: Some(&**ap.values) };
     let ghosts = GhostRows::new(gpu, over, &r.columns, &own)?;
-    try_extend(&mut candidates, ghosts.rows.columns.iter().copied())?;
     let all_ap = matrix(cols, r.columns.count(), among(gpu, (&r.columns, &r.columns), &own, &ghosts)?);
     drop(ghosts);
     drop(ap);
@@ -42,7 +38,7 @@ pub(crate) fn product<T: Scalar>(
     drop(all_ap);
 
     let starts = over.starts(r.rows.total)?;
-    let (numbering, columns) = numbered(gpu, over, &starts, &coarse.columns, candidates)?;
+    let (numbering, columns) = numbered(gpu, over, &starts, &coarse.columns)?;
     let offsets = copied(gpu, own_offsets(&r.rows, &coarse.offsets))?;
     let own = OwnRows { offsets, columns, values: coarse.values };
     let coarse = DeviceDivided::of_own_rows(gpu, &Arc::clone(&numbering), numbering, own)?;

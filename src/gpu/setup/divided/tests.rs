@@ -8,12 +8,14 @@ use super::*;
 use crate::backend::parameters::{Estimate, Truncation};
 use crate::gallery;
 use crate::gpu::setup::grid::GpuMatrix;
-use crate::gpu::setup::strength as on_device;
+use crate::gpu::setup::{DeviceNearNullSpace, strength as on_device};
 use crate::gpu::tests::{devices, host};
 use crate::host::distributed::divided::DividedMatrix;
 use crate::host::distributed::divided::testing::{divided, on_ranks, random};
-use crate::host::{diagonal, extended_i, galerkin, pmis, strength, transpose};
-use crate::sparse::Csr;
+use crate::host::{
+    diagonal, extended_i, galerkin, mis2, pmis, smoothed as smoothed_on_host, strength, tentative, transpose,
+};
+use crate::sparse::{Csr, NearNullSpace};
 
 /// The same on the device.
 fn upload(gpu: &Gpu, a: &DividedMatrix<f64>) -> DeviceDivided<f64> {
@@ -65,7 +67,7 @@ fn products_are_those_of_one_rank() {
                     let own: Vec<i64> = (0..=p.rows.own.len()).map(|i| of_own.raw(p.rows.inside().start + i)).collect();
                     let own = OwnRows {
                         offsets: gpu.upload(&own).unwrap(),
-                        columns: gpu.upload(view.columns).unwrap(),
+                        columns: Arc::new(gpu.upload(view.columns).unwrap()),
                         values: Arc::new(gpu.upload(view.values).unwrap()),
                     };
                     let p = DeviceDivided::of_own_rows(&gpu, &a.rows, Arc::clone(&p.columns), own).unwrap();
@@ -141,6 +143,52 @@ fn eigenvalues_are_those_of_one_rank() {
                     assert_eq!(found.value, expected.value, "{name} {starts:?}");
                     let later = eigenvalue::largest(&gpu, (over, &own), &estimate, &inverse, Some(&found)).unwrap();
                     assert_eq!(later.value, expected.value, "{name} {starts:?}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn aggregates_and_smoothed_prolongators_are_those_of_one_rank() {
+    let how = (4.0 / 3.0, Estimate { lanczos: true, steps: 8 });
+    for gpu in devices() {
+        // Without weak couplings, and with some that are lumped; with unknowns that belong to no aggregate.
+        for (name, theta) in [("poisson7:7", 0.08), ("jumps:7", 0.2), ("anisotropic:15:epsilon=0.01", 0.3)] {
+            let mut a = gallery::parse(name).unwrap().matrix;
+            for i in [0, a.rows / 2] {
+                for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+                    a.values[k] *= if a.columns[k] as usize == i { 1.0 } else { 1e-9 };
+                }
+            }
+            let measure = strength::Symmetric::new(&a.view()).unwrap();
+            let (s, scale) = (measure.graph(theta).unwrap(), measure.scale().unwrap());
+            let (of, count) = mis2::aggregate(&s, 3).unwrap();
+            let space = NearNullSpace { dofs_per_node: 1, count: 1, vectors: (1..=a.rows).map(|i| i as f64).collect() };
+            let (p0, coarse) = tentative::prolongator(&of, count, &space).unwrap();
+            let step = smoothed_on_host::Step::new(&host(), &a.view(), &s, how, None).unwrap();
+            let wanted = step.smooth(&p0).unwrap();
+            for starts in divisions(a.rows) {
+                on_ranks(&starts, |over| {
+                    let gpu = gpu.dividing(over);
+                    let own = upload(&gpu, &divided(over, &a));
+                    let level = Some(own.level(over));
+                    let measure = on_device::Symmetric::among(&gpu, &own.matrix, level).unwrap();
+                    assert_eq!(measure.scale().unwrap(), scale, "{name} {starts:?}");
+                    let graph = measure.graph(theta).unwrap();
+                    let found = aggregation::aggregate(&gpu, own.level(over), &graph, 3).unwrap();
+                    for (local, aggregate) in gpu.fetch(&found.of).unwrap().into_iter().enumerate() {
+                        assert_eq!(aggregate, of[own.rows.global(local)], "{name} {starts:?}");
+                    }
+                    assert_eq!(found.count, count, "{name} {starts:?}");
+                    let vectors = gpu.upload(&space.vectors[own.rows.own.clone()]).unwrap();
+                    let space = DeviceNearNullSpace { dofs_per_node: 1, count: 1, vectors };
+                    let of_level = (&found, &space);
+                    let p = smoothed::interpolate(&gpu, (over, &own), &graph, of_level, how, None).unwrap();
+                    let GpuMatrix::Divided(of_rank) = &p.p else { panic!("it is divided") };
+                    assert!(gathered(&gpu, over, of_rank).unwrap() == wanted, "{name} {starts:?}");
+                    let next = p.near_null_space.unwrap().fetch(&gpu).unwrap();
+                    assert!(next == coarse, "{name} {starts:?}");
                 });
             }
         }

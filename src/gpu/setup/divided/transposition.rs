@@ -99,7 +99,7 @@ pub(crate) fn transposed<T: Scalar>(
     let global = assembly.array(&global, (&below.columns, &above.columns), entries)?;
     let values = assembly.array(&local.values, (&below.values, &above.values), entries)?;
     let Assembly { offsets, .. } = assembly;
-    let own = OwnRows { offsets, columns: table.to_local(&global)?, values: Arc::new(values) };
+    let own = OwnRows { offsets, columns: Arc::new(table.to_local(&global)?), values: Arc::new(values) };
     DeviceDivided::of_own_rows(gpu, numbers, columns, own)
 }
 

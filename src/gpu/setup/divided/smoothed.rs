@@ -1,0 +1,136 @@
+//! Smoothed prolongators of scalars where set-up is divided. The rank that has a coarse unknown orthonormalises its aggregate: it brings the vectors of
+//! the members, and sends their entries of the tentative prolongator back.
+
+use super::super::smoothed::Step;
+use super::super::tentative::{self, Tentative};
+use super::super::{DeviceAggregates, DeviceGraph, DeviceNearNullSpace};
+use super::transposition::transposed;
+use super::{DeviceDivided, Ghosts, OwnRows, copied, copy_at, numbered, own_rows};
+use crate::backend::components::{Interpolated, InterpolationSymbolic};
+use crate::backend::parameters::Estimate;
+use crate::backend::spectrum::Largest;
+use crate::comm::Distribution;
+use crate::error::Result;
+use crate::gpu::setup::grid::GpuMatrix;
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// What is kept for updates: the largest eigenvalue of the matrix without its weak couplings. Patterns follow from the aggregates.
+pub(crate) struct DividedSmoothed(pub Largest);
+
+impl InterpolationSymbolic<Gpu> for DividedSmoothed {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The prolongator of own rows, and the near-null space of the coarse level. Collective.
+pub(crate) fn interpolate<T: Scalar>(
+    gpu: &Gpu,
+    (over, a): (&Arc<Distribution>, &DeviceDivided<T>),
+    s: &DeviceGraph,
+    (aggregates, space): (&DeviceAggregates, &DeviceNearNullSpace),
+    how: (f64, Estimate),
+    earlier: Option<&Largest>,
+) -> Result<Interpolated<Gpu, T>> {
+    let step = Step::divided(gpu, (over, a), s, how, earlier)?;
+    let (p0, coarse) = tentative::<T>(gpu, (over, a), aggregates, space)?;
+    let p = step.smooth(gpu, aggregates, &p0)?;
+    drop(p0);
+    let own = own_rows(gpu, &a.rows, (&p.offsets, &p.columns, &p.values))?;
+    let (numbering, columns) = numbered(gpu, over, &over.starts(aggregates.count)?, &own.columns)?;
+    let p = DeviceDivided::of_own_rows(gpu, &a.rows, numbering, OwnRows { columns, ..own })?;
+    let largest = step.largest().clone();
+    let inverse = match step.is_of_a() {
+        true => {
+            let (inside, inverse) = (a.rows.inside(), step.into_inverse());
+            Some(copied(gpu, inverse.subslice(inside.start, inside.len()))?)
+        }
+        false => None,
+    };
+    let symbolic: Arc<dyn InterpolationSymbolic<Gpu>> = Arc::new(DividedSmoothed(largest.clone()));
+    Ok(Interpolated {
+        near_null_space: Some(Arc::new(coarse)),
+        largest_eigenvalue: inverse.map(|inverse| (largest, inverse)),
+        symbolic: Some(symbolic),
+        ..Interpolated::alone(GpuMatrix::Divided(p))
+    })
+}
+
+/// The tentative prolongator of own nodes and ghosts, and the near-null space of own coarse unknowns, or of all where the next level is complete on
+/// every rank. Collective.
+fn tentative<T: Scalar>(
+    gpu: &Gpu,
+    (over, a): (&Arc<Distribution>, &DeviceDivided<T>),
+    aggregates: &DeviceAggregates,
+    space: &DeviceNearNullSpace,
+) -> Result<(Tentative<T>, DeviceNearNullSpace)> {
+    let (numbers, inside) = (&a.rows, a.rows.inside());
+    // One entry for each own node that belongs to an aggregate.
+    let of = aggregates.of.subslice(inside.start, inside.len());
+    let flags = gpu.allocate::<i32>(of.len())?;
+    gpu.launch(gpu.kernel("aggregate_flags")?, of.len(), &[&(of.len() as i64), &of.view(), &flags.view()])?;
+    let (offsets, members) = gpu.offsets(&flags)?;
+    drop(flags);
+    let columns = gpu.allocate::<i32>(members)?;
+    let views = [of.view(), offsets.view(), columns.view()];
+    let [of_view, starts, to] = &views;
+    gpu.launch(gpu.kernel("tentative_columns")?, of.len(), &[&(of.len() as i64), of_view, starts, to])?;
+    let (numbering, columns) = numbered(gpu, over, &over.starts(aggregates.count)?, &columns)?;
+    let values = Arc::new(gpu.zeroed::<T>(members)?);
+    let nodes = DeviceDivided::of_own_rows(gpu, numbers, numbering, OwnRows { offsets, columns, values })?;
+    // The members of own aggregates, ascending, by the numbers of the columns.
+    let of_aggregates = transposed(gpu, over, &nodes)?;
+    drop(nodes);
+    let near = &of_aggregates.columns;
+    let ghosts = Ghosts::new(gpu, over, near)?;
+    let mut vectors = gpu.zeroed::<f64>(near.count())?;
+    copy_at(gpu, &space.vectors, near.inside().start, &vectors)?;
+    ghosts.bring(&mut vectors)?;
+    let own = of_aggregates.rows.own.len();
+    let members = Members { starts: of_aggregates.own_offsets(), members: &of_aggregates.matrix.columns, count: own };
+    let found = DeviceNearNullSpace { dofs_per_node: 1, count: 1, vectors };
+    let (values, coarse) = tentative::orthonormalised::<T>(gpu, members.parts(), near.count(), &found, None)?;
+
+    // Own nodes of aggregates of other ranks get theirs.
+    let of_others = ghosts.back(&values)?;
+    let marks = gpu.zeroed::<i32>(near.count())?;
+    let n = of_aggregates.matrix.columns.len();
+    let views = [of_aggregates.matrix.columns.view(), marks.view()];
+    gpu.launch(gpu.kernel("divided_flag")?, n, &[&(n as i64), &views[0], &views[1]])?;
+    let is_theirs = ghosts.back(&marks)?;
+    drop(marks);
+    let kernel = format!("divided_take_{}", T::TYPE.bits().name());
+    let views = [ghosts.sent.view(), is_theirs.view(), of_others.view().bits(), values.view().bits()];
+    ghosts.each_sent(&kernel, &views)?;
+    let mut all = gpu.zeroed::<T>(numbers.count())?;
+    copy_at(gpu, values.subslice(near.inside().start, inside.len()), inside.start, &all)?;
+    Ghosts::new(gpu, over, numbers)?.bring(&mut all)?;
+    let p0 = Tentative { block: Block::SCALAR, entries: None, values: all };
+    let coarse = match over.is_divided(aggregates.count) {
+        true => coarse,
+        false => complete(gpu, over, &coarse)?,
+    };
+    Ok((p0, coarse))
+}
+
+/// Members of aggregates.
+struct Members<'a> {
+    starts: &'a Slice<i64>,
+    members: &'a Buffer<i32>,
+    count: usize,
+}
+
+impl<'a> Members<'a> {
+    fn parts(&self) -> (&'a Slice<i64>, &'a Slice<i32>, usize) {
+        (self.starts, self.members, self.count)
+    }
+}
+
+/// A vector of which each rank has its elements, on every rank. Collective.
+fn complete(gpu: &Gpu, over: &Distribution, own: &DeviceNearNullSpace) -> Result<DeviceNearNullSpace> {
+    let (all, _) = over.ranks.gather(&gpu.fetch(&own.vectors)?)?;
+    Ok(DeviceNearNullSpace { vectors: gpu.upload(&all)?, ..*own })
+}
