@@ -97,11 +97,11 @@ KERNEL(divided_add_lengths, i64 n, In<i32> rows, In<i64> lower, In<i64> higher, 
 }
 
 #define MOVES(T) \
-    /* Some elements. */ \
-    KERNEL(divided_pack_##T, i64 n, i64 below, In<i32> elements, In<T> x, Out<T> packed) { \
+    /* Some unknowns, of so many elements each. */ \
+    KERNEL(divided_pack_##T, i64 n, i64 below, i32 width, In<i32> elements, In<T> x, Out<T> packed) { \
         const i64 i = global_index(); \
         if (i < n) { \
-            packed[i] = x[below + elements[i]]; \
+            packed[i] = x[(below + elements[i / width]) * width + i % width]; \
         } \
     } \
     /* An array into another one, from an element on. */ \
@@ -114,48 +114,52 @@ KERNEL(divided_add_lengths, i64 n, In<i32> rows, In<i64> lower, In<i64> higher, 
 MOVES(u8) MOVES(u32) MOVES(u64)
 #define ROWS(T) \
     /* What other ranks have found for some own unknowns. */ \
-    KERNEL(divided_take_##T, i64 n, i64 below, In<i32> elements, In<i32> is_found, In<T> found, Out<T> to) { \
+    KERNEL(divided_take_##T, i64 n, i64 below, i32 width, In<i32> elements, In<i32> is_found, In<T> found, Out<T> to) { \
         const i64 i = global_index(); \
-        if (i < n && is_found[i] != 0) { \
-            to[below + elements[i]] = found[i]; \
+        if (i < n && is_found[i / width] != 0) { \
+            to[(below + elements[i / width]) * width + i % width] = found[i]; \
         } \
     } \
-    /* The entries of the rows of a list. */ \
-    KERNEL(divided_gather_##T, i64 n, In<i32> rows, In<i64> offsets, In<i64> to_offsets, In<T> from, Out<T> to) { \
+    /* The entries of the rows of a list, of so many elements each. */ \
+    KERNEL(divided_gather_##T, i64 n, i32 width, In<i32> rows, In<i64> offsets, In<i64> to_offsets, In<T> from, Out<T> to) { \
         const i64 i = global_index() / LANES; \
-        for (i64 k = thread_index() % LANES; i < n && k < to_offsets[i + 1] - to_offsets[i]; k += LANES) { \
-            to[to_offsets[i] + k] = from[offsets[rows[i]] + k]; \
+        for (i64 k = thread_index() % LANES; i < n && k < (to_offsets[i + 1] - to_offsets[i]) * width; k += LANES) { \
+            to[to_offsets[i] * width + k] = from[offsets[rows[i]] * width + k]; \
         } \
     } \
     /* Own entries of the rows of a transpose, behind those of lower ranks. */ \
-    KERNEL(divided_place_##T, i64 n, In<i64> offsets, In<i64> to_offsets, In<i32> before, In<T> from, Out<T> to) { \
+    KERNEL(divided_place_##T, i64 n, i32 width, In<i64> offsets, In<i64> to_offsets, In<i32> before, In<T> from, Out<T> to) { \
         const i64 i = global_index() / LANES; \
-        for (i64 k = thread_index() % LANES; i < n && k < offsets[i + 1] - offsets[i]; k += LANES) { \
-            to[to_offsets[i] + before[i] + k] = from[offsets[i] + k]; \
+        for (i64 k = thread_index() % LANES; i < n && k < (offsets[i + 1] - offsets[i]) * width; k += LANES) { \
+            to[(to_offsets[i] + before[i]) * width + k] = from[offsets[i] * width + k]; \
         } \
     } \
     /* Entries of other ranks, at the begin and at the end of some rows. */ \
-    KERNEL(divided_place_others_##T, i64 n, In<i32> rows, In<i64> lower, In<i64> higher, In<i64> to_offsets, In<T> lower_from, In<T> higher_from, \
-           Out<T> to) { \
+    KERNEL(divided_place_others_##T, i64 n, i32 width, In<i32> rows, In<i64> lower, In<i64> higher, In<i64> to_offsets, In<T> lower_from, \
+           In<T> higher_from, Out<T> to) { \
         const i64 i = global_index(); \
         if (i < n) { \
-            for (i64 k = lower[i]; k < lower[i + 1]; ++k) { \
-                to[to_offsets[rows[i]] + k - lower[i]] = lower_from[k]; \
+            const i64 begin = to_offsets[rows[i]], end = to_offsets[rows[i] + 1]; \
+            for (i64 k = lower[i] * width; k < lower[i + 1] * width; ++k) { \
+                to[(begin - lower[i]) * width + k] = lower_from[k]; \
             } \
-            for (i64 k = higher[i]; k < higher[i + 1]; ++k) { \
-                to[to_offsets[rows[i] + 1] - higher[i + 1] + k] = higher_from[k]; \
+            for (i64 k = higher[i] * width; k < higher[i + 1] * width; ++k) { \
+                to[(end - higher[i + 1]) * width + k] = higher_from[k]; \
             } \
         } \
     }
 ROWS(u32) ROWS(u64)
 
-// Ones for zeros on the diagonal of own rows.
+// Ones for zeros on the diagonal of own rows, of blocks of `size` rows.
 #define DIAGONALS(T) \
-    KERNEL(divided_diagonals_##T, i64 n, i64 first, In<i64> offsets, In<i32> columns, Out<T> values) { \
+    KERNEL(divided_diagonals_##T, i64 n, i64 first, i32 size, In<i64> offsets, In<i32> columns, Out<T> values) { \
         const i64 i = global_index(); \
         for (i64 k = i < n ? offsets[first + i] : 0; i < n && k < offsets[first + i + 1]; ++k) { \
-            if (columns[k] == first + i && values[k] == 0) { \
-                values[k] = 1; \
+            for (i32 r = 0; columns[k] == first + i && r < size; ++r) { \
+                const i64 at = (k * size + r) * size + r; \
+                if (values[at] == 0) { \
+                    values[at] = 1; \
+                } \
             } \
         } \
     }

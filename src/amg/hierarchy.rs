@@ -158,8 +158,7 @@ impl Builder<'_> {
         if !["classical", "absolute", "symmetric"].contains(&strength) {
             return Some(format!("amg.strength.type \"{strength}\" is divided among ranks on the host alone"));
         }
-        let has_blocks = self.near_null_space.as_ref().is_some_and(|space| space.dofs_per_node * space.count > 1);
-        has_blocks.then(|| "near-null spaces of several vectors are divided among ranks on the host alone".to_string())
+        None
     }
 
     /// Builds or updates. An update that left rows of interpolations, which only its end shows, is repeated. If memory is short, an

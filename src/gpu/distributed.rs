@@ -119,9 +119,12 @@ impl Gpu {
         a: &DeviceDivided<S>,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        let own = over.ranks.agree(a.own_matrix(&self.alone()))?;
+        let alone = self.alone();
+        let own = a.own_matrix(&alone).and_then(|own| to_scalar(&alone, &own));
+        let halo = a.columns.halo_of_blocks(a.matrix.block.cols);
+        let (own, halo) = over.ranks.agree(own.and_then(|own| Ok((own, halo?))))?;
         let whole = self.of_all_ranks(over, (own.rows, own.nnz()))?;
-        over.ranks.agree(self.operator_of_own(Arc::clone(&a.columns.halo), own, whole, sums))
+        over.ranks.agree(self.operator_of_own(halo, own, whole, sums))
     }
 
     /// A matrix of which the only rank has all rows, as an operator.

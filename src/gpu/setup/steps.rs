@@ -25,6 +25,7 @@ use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
 use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
+use crate::host::distributed::divided as host_divided;
 use crate::precision::is_narrower;
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Block, SharedCsr};
@@ -116,7 +117,7 @@ impl Setup for Gpu {
 
     fn all_entries<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<usize> {
         match self.divided(a) {
-            Some((over, a)) => Ok(over.ranks.reduce(a.matrix.nnz() as i64, Reduction::Sum)? as usize),
+            Some((over, a)) => Ok(over.ranks.reduce(a.matrix.values.len() as i64, Reduction::Sum)? as usize),
             None => Ok(SetupMatrix::entries(a)),
         }
     }
@@ -142,6 +143,12 @@ impl Setup for Gpu {
         size: usize,
         symbolic: Option<&DevicePattern>,
     ) -> Result<(GpuMatrix<T>, DevicePattern)> {
+        if let Some((over, a)) = self.divided(a) {
+            let rows = a.with_host_matrix(self)?;
+            let nodes = GpuMatrix::Divided(DeviceDivided::upload(self, &host_divided::to_nodes(over, &rows, size)?)?);
+            let pattern = (*SetupMatrix::pattern(&nodes)).clone();
+            return Ok((nodes, pattern));
+        }
         let nodes = match symbolic {
             Some(pattern) => gather_blocks::numeric(self, a, pattern)?,
             None => gather_blocks::gather(self, a, size)?,
@@ -207,7 +214,7 @@ impl Setup for Gpu {
             GpuMatrix::Transfer(p) => GpuMatrix::Transfer(DeviceTransfer { transposed: !p.transposed, ..p.clone() }),
             GpuMatrix::Divided(_) if self.dividing.is_some() => {
                 let Some((over, a)) = self.divided(a) else { unreachable!("it is divided") };
-                GpuMatrix::Divided(divided::transposition::transposed(self, over, a)?)
+                GpuMatrix::Divided(divided::transposition::transposed(self, over, (a, a.matrix.block.rows))?)
             }
             a => transpose::transpose(self, &*a.to_rows(self)?)?.into(),
         })
@@ -274,7 +281,10 @@ impl Setup for Gpu {
         let rows = if l1 { a.to_rows(self)? } else { a.diagonal_blocks(self)? };
         let inverse = diagonal::inverse(self, &rows, width, l1, factors.map(|factors| &*factors.s))?;
         match self.divided(a) {
-            Some((_, a)) => divided::copied(self, inverse.subslice(a.rows.inside().start, a.rows.own.len())),
+            Some((_, a)) => {
+                let each = inverse.len() / a.rows.count().max(1);
+                divided::copied(self, inverse.subslice(a.rows.inside().start * each, a.rows.own.len() * each))
+            }
             None => Ok(inverse),
         }
     }

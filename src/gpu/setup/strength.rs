@@ -74,7 +74,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         launch(gpu, "diagonal", a, a.rows, &[&(a.block.len() as i32)], &[diagonal.view()])?;
         let sampled = match level {
             Some(DividedLevel { over, numbers }) => {
-                Ghosts::new(gpu, over, numbers)?.bring(&mut diagonal)?;
+                Ghosts::new(gpu, over, numbers)?.bring(1, &mut diagonal)?;
                 Sampled::of_ranks(numbers)
             }
             None => Sampled::of(a.rows),

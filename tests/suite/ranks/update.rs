@@ -160,8 +160,10 @@ fn an_update_that_looks_for_other_couplings_does_so_on_all_ranks_together() {
             ("amg.coarsest.max_rows", "20"),
         ];
         let steps = [a.clone(), changed.clone(), weak.clone(), a.clone()];
-        let results = alike("host:1", &steps, &options, &[evenly(n, 2), evenly(n, 4)]);
-        assert!(!results.kept[0].1 && results.kept[1] == (0, true), "{coarsening}: {:?}", results.kept);
+        for device in ["host:1"].into_iter().chain(devices()) {
+            let results = alike(device, &steps, &options, &[evenly(n, 2), evenly(n, 4)]);
+            assert!(!results.kept[0].1 && results.kept[1] == (0, true), "{coarsening}: {:?}", results.kept);
+        }
     }
 }
 
@@ -172,13 +174,14 @@ fn nodes_are_updated_with_the_bits_of_one_rank() {
     let prepare = |matrix: &Matrix, own: Range<usize>| matrix.set_coordinates(3, &coordinates[own]).unwrap();
     let steps = steps(&a);
     let options = [("amg.ranks.gathered_rows", "50"), ("amg.coarsest.max_rows", "12")];
-    let expected = run("host:1", &steps, &[0, a.rows], &options, &prepare);
-    assert!(
-        expected.levels[0].len() > 1 && expected.kept.iter().all(|kept| *kept == (expected.levels[0].len() - 1, false))
-    );
     let nodes = |starts: Vec<usize>| starts.iter().map(|start| 3 * start).collect::<Vec<_>>();
-    for starts in [nodes(evenly(a.rows / 3, 2)), nodes(evenly(a.rows / 3, 3)), evenly(a.rows, 4)] {
-        assert!(run("host:1", &steps, &starts, &options, &prepare) == expected, "{starts:?}");
+    for device in ["host:1"].into_iter().chain(devices()) {
+        let expected = run(device, &steps, &[0, a.rows], &options, &prepare);
+        let all = expected.levels[0].len() - 1;
+        assert!(all > 0 && expected.kept.iter().all(|kept| *kept == (all, false)), "{device}");
+        for starts in [nodes(evenly(a.rows / 3, 2)), nodes(evenly(a.rows / 3, 3)), evenly(a.rows, 4)] {
+            assert!(run(device, &steps, &starts, &options, &prepare) == expected, "{starts:?} on {device}");
+        }
     }
 }
 

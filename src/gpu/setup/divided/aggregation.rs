@@ -24,7 +24,7 @@ pub(crate) fn aggregate(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, see
 
     let (mut key, mut near) = (gpu.zeroed::<u64>(n)?, gpu.zeroed::<u64>(n)?);
     gpu.launch(kernel("mis2_own_keys")?, inside.len(), &[&own, &first, &below, &(seed as i64), &offsets, &key.view()])?;
-    ghosts.bring(&mut key)?;
+    ghosts.bring(1, &mut key)?;
     let (of_near, decide) = (kernel("mis2_own_near")?, kernel("mis2_own_decide")?);
     let mut is_first = 1_i32;
     loop {
@@ -34,12 +34,12 @@ pub(crate) fn aggregate(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, see
             [&own, &first, &below, &is_first, &count, &list, &offsets, &columns, &keys, &largest];
         gpu.launch(of_near, LANES * inside.len(), &arguments)?;
         is_first = 0;
-        ghosts.bring(&mut near)?;
+        ghosts.bring(1, &mut near)?;
         let left = gpu.zeroed::<i32>(1)?;
         let (keys, largest) = (key.view(), near.view());
         let arguments: [&dyn Argument; 7] = [&own, &below, &offsets, &columns, &largest, &keys, &left.view()];
         gpu.launch(decide, LANES * inside.len(), &arguments)?;
-        ghosts.bring(&mut key)?;
+        ghosts.bring(1, &mut key)?;
         let left = gpu.fetch(&left)?[0];
         if over.ranks.reduce(i64::from(left), Reduction::Max)? == 0 {
             break;
@@ -67,7 +67,7 @@ pub(crate) fn aggregate(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, see
     }
     let join = kernel(&format!("mis2_join_{LANES}"))?;
     for _ in 0..JOINS {
-        ghosts.bring(&mut of)?;
+        ghosts.bring(1, &mut of)?;
         gpu.launch(join, LANES * n, &[&rows, &offsets, &columns, &of.view(), &other.view(), &total.view()])?;
         std::mem::swap(&mut of, &mut other);
     }
@@ -77,6 +77,6 @@ pub(crate) fn aggregate(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, see
     let (next, more) = level.prefix(alone)?;
     let begin = (count + next) as i64;
     gpu.launch(kernel("mis2_alone")?, n, &[&rows, &begin, &other.view(), &before.view(), &of.view()])?;
-    ghosts.bring(&mut of)?;
+    ghosts.bring(1, &mut of)?;
     Ok(DeviceAggregates { of, count: count + more, members: n })
 }

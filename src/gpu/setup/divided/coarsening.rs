@@ -22,8 +22,10 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
     // Rows of other ranks depend on own unknowns, too.
     let dependents = gpu.zeroed::<i32>(n)?;
     gpu.launch(kernel("pmis_dependents")?, n, &[&rows, &offsets, &columns, &dependents.view()])?;
-    let of_others = ghosts.back(&dependents)?;
-    ghosts.each_sent("divided_add", &[ghosts.sent.view(), of_others.view(), dependents.view()])?;
+    let of_others = ghosts.back(1, &dependents)?;
+    let (n_sent, sent) = (ghosts.sent.len(), ghosts.sent.view());
+    let arguments: [&dyn Argument; 5] = [&(n_sent as i64), &below, &sent, &of_others.view(), &dependents.view()];
+    gpu.launch(kernel("divided_add")?, n_sent, &arguments)?;
     drop(of_others);
     let (mut weights, mut state) = (gpu.zeroed::<u64>(n)?, gpu.zeroed::<u8>(n)?);
     let (mut list, mut next) = (gpu.allocate::<i32>(own)?, gpu.allocate::<i32>(own)?);
@@ -41,8 +43,8 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
     ];
     gpu.launch(kernel("pmis_begin_own")?, own, &begin)?;
     drop(dependents);
-    ghosts.bring(&mut weights)?;
-    ghosts.bring(&mut state)?;
+    ghosts.bring(1, &mut weights)?;
+    ghosts.bring(1, &mut state)?;
 
     let mut left = gpu.fetch(&count)?[0] as usize;
     let lanes = pmis::lanes_of(n, s.columns.len());
@@ -58,17 +60,17 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
         let graph: [&dyn Argument; 6] = [&rows, &round, &offsets, &columns, &weights, &states];
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(mark, blocks, &[a, b, c, d, e, f, &list.view(), &counts.view()])?;
-        let beaten = ghosts.back(&state)?;
+        let beaten = ghosts.back(1, &state)?;
         let (sent, beaten, states) = (ghosts.sent.view(), beaten.view(), state.view());
-        let (n_sent, kernel) = (ghosts.sent.len(), gpu.kernel("pmis_take_beaten")?);
-        gpu.launch(kernel, n_sent, &[&(n_sent as i64), &below, &round, &sent, &beaten, &states])?;
-        ghosts.bring(&mut state)?;
+        let (n_sent, take) = (ghosts.sent.len(), kernel("pmis_take_beaten")?);
+        gpu.launch(take, n_sent, &[&(n_sent as i64), &below, &round, &sent, &beaten, &states])?;
+        ghosts.bring(1, &mut state)?;
         let states = state.view();
         let graph: [&dyn Argument; 6] = [&rows, &round, &offsets, &columns, &weights, &states];
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(decide, blocks, &[a, b, c, d, e, f, &list.view(), &next.view(), &counts.view()])?;
         left = gpu.fetch(counts.subslice(round as usize + 1, 1))?[0] as usize;
-        ghosts.bring(&mut state)?;
+        ghosts.bring(1, &mut state)?;
         std::mem::swap(&mut list, &mut next);
         round = 5 - round;
     }
@@ -78,6 +80,6 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
     let mut number = gpu.allocate::<i32>(n)?;
     let to = number.subslice(inside.start, own).view();
     gpu.launch(kernel("divided_coarse_numbers")?, own, &[&(own as i64), &(before as i32), &of_own.view(), &to])?;
-    ghosts.bring(&mut number)?;
+    ghosts.bring(1, &mut number)?;
     Ok(Splitting { number, count: total })
 }

@@ -25,7 +25,7 @@ pub(crate) fn interpolate<T: Scalar>(
     let numbers = &a.columns;
     let table = Table::new(gpu, numbers)?;
     let columns = table.to_global(&a.matrix.columns)?;
-    let own = Own { offsets: a.own_offsets(), columns: &columns, values: Some(&**a.matrix.values) };
+    let own = Own { width: 1, offsets: a.own_offsets(), columns: &columns, values: Some(&**a.matrix.values) };
     let of_matrix = GhostRows::new(gpu, over, numbers, &own)?;
     // Own unknowns and those that own rows and these refer to.
     let near = numbers.and(of_matrix.rows.columns.iter().map(|j| *j as usize))?;
@@ -39,7 +39,7 @@ pub(crate) fn interpolate<T: Scalar>(
     let matrix = DeviceCsr { rows: count, cols: count, block: Block::SCALAR, offsets, columns, values };
 
     let columns = table.to_global(&s.columns)?;
-    let own = Own::<T> { offsets: own_offsets(numbers, &s.offsets), columns: &columns, values: None };
+    let own = Own::<T> { width: 1, offsets: own_offsets(numbers, &s.offsets), columns: &columns, values: None };
     let of_graph = GhostRows::new(gpu, over, numbers, &own)?;
     let (offsets, entries, _) = among(gpu, (numbers, &near), &own, &of_graph)?;
     let graph = DeviceGraph { rows: count, offsets, columns: of_near.to_local(&entries)? };
@@ -48,7 +48,7 @@ pub(crate) fn interpolate<T: Scalar>(
     let (inside, of_level) = (near.inside(), numbers.inside());
     let mut number = gpu.allocate::<i32>(count)?;
     copy_at(gpu, coarse.number.subslice(of_level.start, of_level.len()), inside.start, &number)?;
-    Ghosts::new(gpu, over, &near)?.bring(&mut number)?;
+    Ghosts::new(gpu, over, &near)?.bring(1, &mut number)?;
     let near_coarse = Splitting { number, ..*coarse };
     let list = gpu.allocate::<i32>(inside.len())?;
     let kernel = gpu.kernel("divided_numbers")?;
@@ -67,6 +67,6 @@ pub(crate) fn interpolate<T: Scalar>(
 
     let starts = over.starts(coarse.count)?;
     let (numbering, columns) = numbered(gpu, over, &starts, &p.columns)?;
-    let own = OwnRows { offsets: copied(gpu, &p.offsets)?, columns, values: p.values };
+    let own = OwnRows { block: Block::SCALAR, offsets: copied(gpu, &p.offsets)?, columns, values: p.values };
     DeviceDivided::of_own_rows(gpu, &a.rows, numbering, own)
 }

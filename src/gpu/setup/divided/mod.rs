@@ -17,11 +17,12 @@ pub(crate) mod transposition;
 mod tests;
 
 use super::{DeviceCsr, DevicePattern};
+use crate::comm::halo::scaled;
 use crate::comm::{Distribution, LocalNumbers, Numbering};
 use crate::error::{Result, try_collect, try_vec};
-use crate::gpu::runtime::View;
+use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::distributed::divided::{DividedLevel, exchange};
+use crate::host::distributed::divided::{DividedLevel, DividedMatrix, exchange};
 use crate::scalar::{Element, Number};
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -56,8 +57,9 @@ pub(crate) struct DeviceDividedPattern {
     columns: Arc<Numbering>,
 }
 
-/// Own rows, one after the other: offsets from 0, columns and values.
+/// Own rows of blocks, one after the other: offsets from 0, columns and values.
 struct OwnRows<T> {
+    block: Block,
     offsets: Buffer<i64>,
     columns: Arc<Buffer<i32>>,
     values: Arc<Buffer<T>>,
@@ -92,39 +94,49 @@ fn own_offsets<'a>(numbers: &LocalNumbers, offsets: &'a Slice<i64>) -> &'a Slice
 }
 
 impl<S: Number> DeviceDivided<S> {
+    /// A copy of a matrix of the host.
+    pub fn upload(gpu: &Gpu, a: &DividedMatrix<S>) -> Result<DeviceDivided<S>> {
+        let matrix = DeviceCsr::upload(gpu, &a.matrix.view())?;
+        Ok(DeviceDivided { matrix, rows: Arc::clone(&a.rows), columns: Arc::clone(&a.columns) })
+    }
+
+    /// A copy on the host.
+    pub fn with_host_matrix(&self, gpu: &Gpu) -> Result<DividedMatrix<S>> {
+        let matrix = self.matrix.fetch(gpu)?.into_shared();
+        Ok(DividedMatrix { matrix, rows: Arc::clone(&self.rows), columns: Arc::clone(&self.columns) })
+    }
+
     /// From own rows whose columns have numbers of `columns`.
     fn of_own_rows(gpu: &Gpu, rows: &Arc<Numbering>, columns: Arc<Numbering>, own: OwnRows<S>) -> Result<Self> {
         let offsets = Arc::new(joined_offsets(gpu, rows, (&[0], &own.offsets, &[0]))?);
         let (count, cols) = (rows.count(), columns.count());
-        let OwnRows { columns: entries, values, .. } = own;
-        let matrix = DeviceCsr { rows: count, cols, block: Block::SCALAR, offsets, columns: entries, values };
+        let OwnRows { block, columns: entries, values, .. } = own;
+        let matrix = DeviceCsr { rows: count, cols, block, offsets, columns: entries, values };
         Ok(DeviceDivided { matrix, rows: Arc::clone(rows), columns })
     }
 
     /// The own rows alone, with columns as they are.
     pub fn own_matrix(&self, gpu: &Gpu) -> Result<DeviceCsr<S>> {
-        let (rows, DeviceCsr { cols, block, columns, values, .. }) = (self.rows.own.len(), &self.matrix);
-        let OwnRows { offsets, columns, values } = own_rows(gpu, &self.rows, (&self.matrix.offsets, columns, values))?;
-        Ok(DeviceCsr { rows, cols: *cols, block: *block, offsets: Arc::new(offsets), columns, values })
+        let OwnRows { block, offsets, columns, values } = own_rows(gpu, &self.rows, &self.matrix)?;
+        let (rows, cols) = (self.rows.own.len(), self.matrix.cols);
+        Ok(DeviceCsr { rows, cols, block, offsets: Arc::new(offsets), columns, values })
     }
 }
 
 /// The own rows of a matrix that may have some of ghosts, too.
-fn own_rows<S: Element>(
-    gpu: &Gpu,
-    numbers: &LocalNumbers,
-    (offsets, columns, values): (&Slice<i64>, &Arc<Buffer<i32>>, &Arc<Buffer<S>>),
-) -> Result<OwnRows<S>> {
-    let all = own_offsets(numbers, offsets);
+fn own_rows<S: Number>(gpu: &Gpu, numbers: &LocalNumbers, a: &DeviceCsr<S>) -> Result<OwnRows<S>> {
+    let DeviceCsr { block, offsets, columns, values, .. } = a;
+    let (all, block, width) = (own_offsets(numbers, offsets), *block, block.len());
     let begin = gpu.fetch(all.subslice(0, 1))?[0] as usize;
     let length = gpu.fetch(all.subslice(numbers.own.len(), 1))?[0] as usize - begin;
     let alone = LocalNumbers::new(numbers.own.clone(), Vec::new())?;
     let offsets = joined_offsets(gpu, &alone, (&[0], all, &[0]))?;
     if length == columns.len() {
-        return Ok(OwnRows { offsets, columns: Arc::clone(columns), values: Arc::clone(values) });
+        return Ok(OwnRows { block, offsets, columns: Arc::clone(columns), values: Arc::clone(values) });
     }
     let columns = Arc::new(copied(gpu, columns.subslice(begin, length))?);
-    Ok(OwnRows { offsets, columns, values: Arc::new(copied(gpu, values.subslice(begin, length))?) })
+    let values = Arc::new(copied(gpu, values.subslice(begin * width, length * width))?);
+    Ok(OwnRows { block, offsets, columns, values })
 }
 
 /// A copy of an array.
@@ -246,40 +258,44 @@ impl<'a> Ghosts<'a> {
         self.numbers.inside().start
     }
 
-    /// Runs a kernel for each unknown that is sent: their number, how many ghosts are before the own unknowns, and these arguments.
-    fn each_sent(&self, kernel: &str, views: &[View<'_>]) -> Result<()> {
-        let (n, below) = (self.sent.len() as i64, self.below() as i64);
-        let mut arguments: Vec<&dyn crate::gpu::Argument> = vec![&n, &below];
-        arguments.extend(views.iter().map(|view| view as &dyn crate::gpu::Argument));
-        self.gpu.launch(self.gpu.kernel(kernel)?, self.sent.len(), &arguments)
+    /// Runs a kernel for each element of the unknowns that are sent: their number, how many ghosts are before the own unknowns, elements of an unknown,
+    /// and these arrays.
+    fn each_element(&self, kernel: &str, width: usize, views: &[View<'_>]) -> Result<()> {
+        let n = self.sent.len() * width;
+        let (count, below, width) = (n as i64, self.below() as i64, width as i32);
+        let mut arguments: Vec<&dyn Argument> = vec![&count, &below, &width];
+        arguments.extend(views.iter().map(|view| view as &dyn Argument));
+        self.gpu.launch(self.gpu.kernel(kernel)?, n, &arguments)
     }
 
-    /// Brings what other ranks have for the ghosts of a vector. Collective.
-    pub fn bring<T: Element>(&self, vector: &mut Slice<T>) -> Result<()> {
+    /// Brings what other ranks have for the ghosts of a vector with `width` elements for each unknown. Collective.
+    pub fn bring<T: Element>(&self, width: usize, vector: &mut Slice<T>) -> Result<()> {
         let (gpu, halo) = (self.gpu, &self.numbers.halo);
-        let mut out = try_vec(self.sent.len(), T::default())?;
+        let mut out = try_vec(self.sent.len() * width, T::default())?;
         if !out.is_empty() {
             let packed = gpu.allocate::<T>(out.len())?;
-            let kernel = format!("divided_pack_{}", T::TYPE.bits().name());
-            self.each_sent(&kernel, &[self.sent.view(), vector.view().bits(), packed.view().bits()])?;
+            let views = [self.sent.view(), vector.view().bits(), packed.view().bits()];
+            self.each_element(&format!("divided_pack_{}", T::TYPE.bits().name()), width, &views)?;
             gpu.read(&packed, &mut out)?;
         }
-        let mut incoming = try_vec(halo.ghosts, T::default())?;
-        exchange(self.over, GHOSTS, (&halo.sends, &out), (&halo.receives, &mut incoming))?;
-        let (lower, higher) = incoming.split_at(self.below());
+        let mut incoming = try_vec(halo.ghosts * width, T::default())?;
+        let (sends, receives) = (scaled(&halo.sends, width)?, scaled(&halo.receives, width)?);
+        exchange(self.over, GHOSTS, (&sends, &out), (&receives, &mut incoming))?;
+        let (lower, higher) = incoming.split_at(self.below() * width);
         gpu.write(lower, vector.subslice_mut(0, lower.len()))?;
-        gpu.write(higher, vector.subslice_mut(self.numbers.inside().end, higher.len()))
+        gpu.write(higher, vector.subslice_mut(self.numbers.inside().end * width, higher.len()))
     }
 
-    /// What other ranks have found for the unknowns that are sent, in the ghosts of a vector. Collective.
-    fn back<T: Element>(&self, vector: &Slice<T>) -> Result<Buffer<T>> {
+    /// What other ranks have found for the unknowns that are sent, in the ghosts of such a vector. Collective.
+    fn back<T: Element>(&self, width: usize, vector: &Slice<T>) -> Result<Buffer<T>> {
         let (gpu, halo) = (self.gpu, &self.numbers.halo);
-        let mut out = try_vec(halo.ghosts, T::default())?;
-        let (lower, higher) = out.split_at_mut(self.below());
+        let mut out = try_vec(halo.ghosts * width, T::default())?;
+        let (lower, higher) = out.split_at_mut(self.below() * width);
         gpu.read(vector.subslice(0, lower.len()), lower)?;
-        gpu.read(vector.subslice(self.numbers.inside().end, higher.len()), higher)?;
-        let mut incoming = try_vec(self.sent.len(), T::default())?;
-        exchange(self.over, GHOSTS, (&halo.receives, &out), (&halo.sends, &mut incoming))?;
+        gpu.read(vector.subslice(self.numbers.inside().end * width, higher.len()), higher)?;
+        let mut incoming = try_vec(self.sent.len() * width, T::default())?;
+        let (sends, receives) = (scaled(&halo.sends, width)?, scaled(&halo.receives, width)?);
+        exchange(self.over, GHOSTS, (&receives, &out), (&sends, &mut incoming))?;
         gpu.upload(&incoming)
     }
 }

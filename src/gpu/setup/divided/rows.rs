@@ -8,8 +8,9 @@ use crate::host::distributed::fetched::FetchedRows;
 use crate::scalar::{Element, Scalar};
 use std::sync::Arc;
 
-/// Own rows as the device has them: their offsets, columns by global numbers, and values where there are some.
+/// Own rows as the device has them: their offsets, columns by global numbers, and values where there are some, of blocks of so many.
 pub(super) struct Own<'a, T> {
+    pub width: usize,
     pub offsets: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
     pub values: Option<&'a Slice<T>>,
@@ -35,9 +36,9 @@ impl<T: Scalar> GhostRows<T> {
         gpu.launch(kernel, n, &[&(n as i64), &rows.view(), &own.offsets.view(), &lengths.view()])?;
         let (offsets, total) = gpu.offsets(&lengths)?;
         let gather = Gather { gpu, rows: &rows, from: own.offsets, offsets: &offsets, total };
-        let columns = gather.array(own.columns)?;
+        let (columns, width) = (gather.array(own.columns, 1)?, own.width);
         let of_rows = match own.values {
-            Some(values) => gather.array(values)?,
+            Some(values) => gather.array(values, width)?,
             None => Vec::new(),
         };
         let offsets = gpu.fetch(&offsets)?;
@@ -47,7 +48,7 @@ impl<T: Scalar> GhostRows<T> {
         };
         let fetched = FetchedRows::new(over, numbers, |i| &columns[row(i)], |j| j as usize)?;
         let values = match own.values {
-            Some(_) => fetched.values(over, 1, |i| &of_rows[row(i)])?,
+            Some(_) => fetched.values(over, width, |i| &of_rows[row(i).start * width..row(i).end * width])?,
             None => Vec::new(),
         };
         Ok(GhostRows { rows: fetched, values })
@@ -64,13 +65,13 @@ struct Gather<'a> {
 }
 
 impl Gather<'_> {
-    fn array<E: Element>(&self, from: &Slice<E>) -> Result<Vec<E>> {
+    fn array<E: Element>(&self, from: &Slice<E>, width: usize) -> Result<Vec<E>> {
         let Gather { gpu, rows, from: of_rows, offsets, total } = self;
-        let to = gpu.allocate::<E>(*total)?;
+        let to = gpu.allocate::<E>(total * width)?;
         let kernel = gpu.kernel(&format!("divided_gather_{}", E::TYPE.bits().name()))?;
         let views = [rows.view(), of_rows.view(), offsets.view(), from.view().bits(), to.view().bits()];
         let [rows_view, a, b, c, d] = &views;
-        gpu.launch(kernel, LANES * rows.len(), &[&(rows.len() as i64), rows_view, a, b, c, d])?;
+        gpu.launch(kernel, LANES * rows.len(), &[&(rows.len() as i64), &(width as i32), rows_view, a, b, c, d])?;
         gpu.fetch(&to)
     }
 }
@@ -105,7 +106,7 @@ pub(super) fn among<T: Scalar>(
     let joined = joined_offsets(gpu, to, (&lower, own.offsets, &higher))?;
     let columns = between(gpu, own.columns, fetched.rows.columns.split_at(middle))?;
     let values = match own.values {
-        Some(values) => between(gpu, values, fetched.values.split_at(middle))?,
+        Some(values) => between(gpu, values, fetched.values.split_at(middle * own.width))?,
         None => gpu.allocate(0)?,
     };
     Ok((joined, columns, values))

@@ -10,7 +10,7 @@ use crate::backend::components::{Interpolated, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::Largest;
 use crate::comm::Distribution;
-use crate::error::Result;
+use crate::error::{Result, try_extend};
 use crate::gpu::setup::grid::GpuMatrix;
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Scalar;
@@ -39,14 +39,14 @@ pub(crate) fn interpolate<T: Scalar>(
     let (p0, coarse) = tentative::<T>(gpu, (over, a), aggregates, space)?;
     let p = step.smooth(gpu, aggregates, &p0)?;
     drop(p0);
-    let own = own_rows(gpu, &a.rows, (&p.offsets, &p.columns, &p.values))?;
-    let (numbering, columns) = numbered(gpu, over, &over.starts(aggregates.count)?, &own.columns)?;
+    let own = own_rows(gpu, &a.rows, &p)?;
+    let (numbering, columns) = numbered(gpu, over, &over.block_starts(aggregates.count, space.count)?, &own.columns)?;
     let p = DeviceDivided::of_own_rows(gpu, &a.rows, numbering, OwnRows { columns, ..own })?;
     let largest = step.largest().clone();
     let inverse = match step.is_of_a() {
         true => {
-            let (inside, inverse) = (a.rows.inside(), step.into_inverse());
-            Some(copied(gpu, inverse.subslice(inside.start, inside.len()))?)
+            let (inside, width, inverse) = (a.rows.inside(), a.matrix.block.len(), step.into_inverse());
+            Some(copied(gpu, inverse.subslice(inside.start * width, inside.len() * width))?)
         }
         false => None,
     };
@@ -78,38 +78,48 @@ fn tentative<T: Scalar>(
     let views = [of.view(), offsets.view(), columns.view()];
     let [of_view, starts, to] = &views;
     gpu.launch(gpu.kernel("tentative_columns")?, of.len(), &[&(of.len() as i64), of_view, starts, to])?;
-    let (numbering, columns) = numbered(gpu, over, &over.starts(aggregates.count)?, &columns)?;
+    let (dofs, k) = (space.dofs_per_node, space.count);
+    let block = Block { rows: dofs, cols: k };
+    let starts = over.block_starts(aggregates.count, k)?;
+    let (numbering, columns) = numbered(gpu, over, &starts, &columns)?;
     let values = Arc::new(gpu.zeroed::<T>(members)?);
-    let nodes = DeviceDivided::of_own_rows(gpu, numbers, numbering, OwnRows { offsets, columns, values })?;
+    let own = OwnRows { block: Block::SCALAR, offsets, columns, values };
+    let nodes = DeviceDivided::of_own_rows(gpu, numbers, numbering, own)?;
     // The members of own aggregates, ascending, by the numbers of the columns.
-    let of_aggregates = transposed(gpu, over, &nodes)?;
+    let of_aggregates = transposed(gpu, over, (&nodes, dofs))?;
     drop(nodes);
     let near = &of_aggregates.columns;
     let ghosts = Ghosts::new(gpu, over, near)?;
-    let mut vectors = gpu.zeroed::<f64>(near.count())?;
-    copy_at(gpu, &space.vectors, near.inside().start, &vectors)?;
-    ghosts.bring(&mut vectors)?;
+    let (own_rows, rows) = (inside.len() * dofs, near.count() * dofs);
+    let mut vectors = gpu.zeroed::<f64>(rows * k)?;
+    for vector in 0..k {
+        let own = space.vectors.subslice(vector * own_rows, own_rows);
+        copy_at(gpu, own, vector * rows + near.inside().start * dofs, &vectors)?;
+        ghosts.bring(dofs, vectors.subslice_mut(vector * rows, rows))?;
+    }
     let own = of_aggregates.rows.own.len();
     let members = Members { starts: of_aggregates.own_offsets(), members: &of_aggregates.matrix.columns, count: own };
-    let found = DeviceNearNullSpace { dofs_per_node: 1, count: 1, vectors };
+    let found = DeviceNearNullSpace { dofs_per_node: dofs, count: k, vectors };
     let (values, coarse) = tentative::orthonormalised::<T>(gpu, members.parts(), near.count(), &found, None)?;
 
     // Own nodes of aggregates of other ranks get theirs.
-    let of_others = ghosts.back(&values)?;
+    let width = block.len();
+    let of_others = ghosts.back(width, &values)?;
     let marks = gpu.zeroed::<i32>(near.count())?;
     let n = of_aggregates.matrix.columns.len();
     let views = [of_aggregates.matrix.columns.view(), marks.view()];
     gpu.launch(gpu.kernel("divided_flag")?, n, &[&(n as i64), &views[0], &views[1]])?;
-    let is_theirs = ghosts.back(&marks)?;
+    let is_theirs = ghosts.back(1, &marks)?;
     drop(marks);
     let kernel = format!("divided_take_{}", T::TYPE.bits().name());
     let views = [ghosts.sent.view(), is_theirs.view(), of_others.view().bits(), values.view().bits()];
-    ghosts.each_sent(&kernel, &views)?;
-    let mut all = gpu.zeroed::<T>(numbers.count())?;
-    copy_at(gpu, values.subslice(near.inside().start, inside.len()), inside.start, &all)?;
-    Ghosts::new(gpu, over, numbers)?.bring(&mut all)?;
-    let p0 = Tentative { block: Block::SCALAR, entries: None, values: all };
-    let coarse = match over.is_divided(aggregates.count) {
+    ghosts.each_element(&kernel, width, &views)?;
+    let mut all = gpu.zeroed::<T>(numbers.count() * width)?;
+    let own = values.subslice(near.inside().start * width, inside.len() * width);
+    copy_at(gpu, own, inside.start * width, &all)?;
+    Ghosts::new(gpu, over, numbers)?.bring(width, &mut all)?;
+    let p0 = Tentative { block, entries: None, values: all };
+    let coarse = match over.is_divided(aggregates.count * k) {
         true => coarse,
         false => complete(gpu, over, &coarse)?,
     };
@@ -129,8 +139,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A vector of which each rank has its elements, on every rank. Collective.
+/// Vectors of which each rank has its elements, on every rank. Collective.
 fn complete(gpu: &Gpu, over: &Distribution, own: &DeviceNearNullSpace) -> Result<DeviceNearNullSpace> {
-    let (all, _) = over.ranks.gather(&gpu.fetch(&own.vectors)?)?;
-    Ok(DeviceNearNullSpace { vectors: gpu.upload(&all)?, ..*own })
+    let (of_own, mut vectors) = (gpu.fetch(&own.vectors)?, Vec::new());
+    let rows = of_own.len() / own.count;
+    for vector in 0..own.count {
+        let (all, _) = over.ranks.gather(&of_own[vector * rows..(vector + 1) * rows])?;
+        try_extend(&mut vectors, all)?;
+    }
+    Ok(DeviceNearNullSpace { vectors: gpu.upload(&vectors)?, ..*own })
 }

@@ -10,18 +10,11 @@ use crate::gallery;
 use crate::gpu::setup::grid::GpuMatrix;
 use crate::gpu::setup::{DeviceNearNullSpace, strength as on_device};
 use crate::gpu::tests::{devices, host};
-use crate::host::distributed::divided::DividedMatrix;
 use crate::host::distributed::divided::testing::{divided, on_ranks, random};
 use crate::host::{
     diagonal, extended_i, galerkin, mis2, pmis, smoothed as smoothed_on_host, strength, tentative, transpose,
 };
 use crate::sparse::{Csr, NearNullSpace};
-
-/// The same on the device.
-fn upload(gpu: &Gpu, a: &DividedMatrix<f64>) -> DeviceDivided<f64> {
-    let matrix = DeviceCsr::upload(gpu, &a.matrix.view()).unwrap();
-    DeviceDivided { matrix, rows: Arc::clone(&a.rows), columns: Arc::clone(&a.columns) }
-}
 
 /// Divisions of so many rows.
 fn divisions(n: usize) -> [[usize; 4]; 4] {
@@ -31,12 +24,14 @@ fn divisions(n: usize) -> [[usize; 4]; 4] {
 #[test]
 fn transposes_are_those_of_one_rank() {
     for gpu in devices() {
-        for (rows, cols) in [(1100, 600), (600, 40), (50, 30)] {
-            let a = random(rows, cols, 4, Block::SCALAR, 7);
+        let block = Block { rows: 2, cols: 3 };
+        for (rows, cols, block) in [(1100, 600, Block::SCALAR), (600, 40, block), (50, 30, Block::SCALAR)] {
+            let a = random(rows, cols, 4, block, 7);
             let expected = transpose::transpose(&a.view()).unwrap();
-            for starts in divisions(rows) {
+            for starts in divisions(rows).map(|starts| starts.map(|start| start * block.rows)) {
                 on_ranks(&starts, |over| {
-                    let t = transposed(&gpu, over, &upload(&gpu, &divided(over, &a))).unwrap();
+                    let part = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
+                    let t = transposed(&gpu, over, (&part, block.rows)).unwrap();
                     assert!(gathered(&gpu, over, &t).unwrap() == expected, "{rows} {starts:?}");
                 });
             }
@@ -47,31 +42,35 @@ fn transposes_are_those_of_one_rank() {
 #[test]
 fn products_are_those_of_one_rank() {
     for gpu in devices() {
-        for (n, m) in [(1300, 1100), (900, 30)] {
-            let (mut a, mut p) = (random(n, n, 5, Block::SCALAR, 3), random(n, m, 2, Block::SCALAR, 4));
+        let wide = Block { rows: 3, cols: 6 };
+        for (n, m, of_a, of_p) in [
+            (1300, 1100, Block::SCALAR, Block::SCALAR),
+            (900, 30, Block::SCALAR, Block::SCALAR),
+            (400, 90, Block::square(3), wide),
+        ] {
+            let (mut a, mut p) = (random(n, n, 5, of_a, 3), random(n, m, 2, of_p, 4));
             // A coarse unknown that is coupled to nothing.
-            for k in 0..p.columns.len() {
-                if p.columns[k] == 7 {
-                    p.values[k] = 0.0;
-                }
+            for k in (0..p.columns.len()).filter(|k| p.columns[*k] == 7) {
+                (0..of_p.rows).for_each(|r| p.values[k * of_p.len() + r * of_p.cols + of_p.cols - 1] = 0.0);
             }
             a.values.iter_mut().for_each(|v| *v = v.round());
             let r = transpose::transpose(&p.view()).unwrap();
             let expected = galerkin::product(&r.view(), &a.view(), &p.clone().into_shared()).unwrap();
-            for starts in divisions(n) {
+            for starts in divisions(n).map(|starts| starts.map(|start| start * of_a.rows)) {
                 on_ranks(&starts, |over| {
-                    let a = upload(&gpu, &divided(over, &a));
+                    let a = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
                     let p = divided(over, &p);
                     let view = p.matrix.view();
                     let of_own = view.offsets;
                     let own: Vec<i64> = (0..=p.rows.own.len()).map(|i| of_own.raw(p.rows.inside().start + i)).collect();
                     let own = OwnRows {
+                        block: of_p,
                         offsets: gpu.upload(&own).unwrap(),
                         columns: Arc::new(gpu.upload(view.columns).unwrap()),
                         values: Arc::new(gpu.upload(view.values).unwrap()),
                     };
                     let p = DeviceDivided::of_own_rows(&gpu, &a.rows, Arc::clone(&p.columns), own).unwrap();
-                    let r = transposed(&gpu, over, &p).unwrap();
+                    let r = transposed(&gpu, over, (&p, of_p.rows)).unwrap();
                     // No level is divided here, so that all rows are gathered.
                     let GpuMatrix::Rows(found) = product(&gpu, over, (&r, &a, &p)).unwrap() else {
                         panic!("it is complete")
@@ -103,7 +102,7 @@ fn check_level(gpu: &Gpu, a: &Csr<f64>, name: &str) {
         let later = extended_i::interpolate(&changed.view(), &s, &coarse, None, truncation, Some(&*structure)).unwrap();
         for starts in divisions(a.rows) {
             on_ranks(&starts, |over| {
-                let own = upload(gpu, &divided(over, a));
+                let own = DeviceDivided::upload(gpu, &divided(over, a)).unwrap();
                 let graph = on_device::classical(gpu, &own.matrix, 0.25, 0.9).unwrap();
                 let found = split(gpu, own.level(over), &graph, 5).unwrap();
                 let count = coarse.iter().filter(|coarse| **coarse).count();
@@ -115,7 +114,7 @@ fn check_level(gpu: &Gpu, a: &Csr<f64>, name: &str) {
                 assert_eq!(found.count, count, "{name} {starts:?}");
                 let p = interpolate(gpu, (over, &own), &graph, &found, truncation, None).unwrap();
                 assert!(gathered(gpu, over, &p).unwrap() == wanted, "{name} {starts:?}");
-                let other = upload(gpu, &divided(over, &changed));
+                let other = DeviceDivided::upload(gpu, &divided(over, &changed)).unwrap();
                 let p = interpolate(gpu, (over, &other), &graph, &found, truncation, Some(&p.pattern())).unwrap();
                 assert!(gathered(gpu, over, &p).unwrap() == later, "{name} {starts:?}, later");
             });
@@ -136,7 +135,7 @@ fn eigenvalues_are_those_of_one_rank() {
             let expected = estimate.largest(&host(), &a.view(), &inverse, None).unwrap();
             for starts in divisions(a.rows) {
                 on_ranks(&starts, |over| {
-                    let own = upload(&gpu, &divided(over, &a));
+                    let own = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
                     let gpu = gpu.dividing(over);
                     let inverse = gpu.upload(&inverse[own.rows.own.clone()]).unwrap();
                     let found = eigenvalue::largest(&gpu, (over, &own), &estimate, &inverse, None).unwrap();
@@ -171,7 +170,7 @@ fn aggregates_and_smoothed_prolongators_are_those_of_one_rank() {
             for starts in divisions(a.rows) {
                 on_ranks(&starts, |over| {
                     let gpu = gpu.dividing(over);
-                    let own = upload(&gpu, &divided(over, &a));
+                    let own = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
                     let level = Some(own.level(over));
                     let measure = on_device::Symmetric::among(&gpu, &own.matrix, level).unwrap();
                     assert_eq!(measure.scale().unwrap(), scale, "{name} {starts:?}");

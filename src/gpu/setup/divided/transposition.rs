@@ -3,6 +3,7 @@
 use super::super::transpose;
 use super::rows::LANES;
 use super::{DeviceDivided, OwnRows, Table, own_offsets};
+use crate::comm::halo::scaled;
 use crate::comm::{Distribution, Numbering};
 use crate::error::{Result, try_capacity, try_collect, try_extend, try_push, try_vec};
 use crate::gpu::runtime::Argument;
@@ -27,15 +28,16 @@ impl<T: Scalar> Others<T> {
     }
 }
 
-/// The rows of this rank of the transpose. Collective.
+/// The rows of this rank of the transpose of a matrix whose rows are those of nodes of so many unknowns. Collective.
 pub(crate) fn transposed<T: Scalar>(
     gpu: &Gpu,
     over: &Arc<Distribution>,
-    p: &DeviceDivided<T>,
+    (p, unknowns): (&DeviceDivided<T>, usize),
 ) -> Result<DeviceDivided<T>> {
     let numbers = &p.columns;
     let (halo, inside, count) = (&numbers.halo, numbers.inside(), numbers.count());
     let local = transpose::transpose(gpu, &p.matrix)?;
+    let width = local.block.len();
     let global = Table::new(gpu, &p.rows)?.to_global(&local.columns)?;
 
     // What the ghosts among the rows get, in the order of their numbers.
@@ -46,13 +48,15 @@ pub(crate) fn transposed<T: Scalar>(
         lengths.extend(offsets.windows(2).map(|ends| ends[1] - ends[0]));
         let entries = offsets[0] as usize..offsets[rows.len()] as usize;
         try_extend(&mut columns, gpu.fetch(global.subslice(entries.start, entries.len()))?)?;
-        try_extend(&mut values, gpu.fetch(local.values.subslice(entries.start, entries.len()))?)?;
+        let of_entries = local.values.subslice(entries.start * width, entries.len() * width);
+        try_extend(&mut values, gpu.fetch(of_entries)?)?;
     }
     let mut of_sent = try_vec(halo.sent.len(), 0_i64)?;
     exchange(over, LENGTHS, (&halo.receives, &lengths), (&halo.sends, &mut of_sent))?;
     let ((sends, _), (receives, incoming)) = (widened(&halo.receives, &lengths)?, widened(&halo.sends, &of_sent)?);
-    let (mut from_columns, mut from_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming, T::ZERO)?);
+    let (mut from_columns, mut from_values) = (try_vec(incoming, 0_i32)?, try_vec(incoming * width, T::ZERO)?);
     exchange(over, COLUMNS, (&sends, &columns), (&receives, &mut from_columns))?;
+    let (sends, receives) = (scaled(&sends, width)?, scaled(&receives, width)?);
     exchange(over, NUMBERS, (&sends, &values), (&receives, &mut from_values))?;
     drop((columns, values));
 
@@ -76,7 +80,8 @@ pub(crate) fn transposed<T: Scalar>(
         for k in same {
             let (to, entries) = (if *k < lower { &mut below } else { &mut above }, entries_of(*k));
             try_extend(&mut to.columns, from_columns[entries.clone()].iter().copied())?;
-            try_extend(&mut to.values, from_values[entries].iter().copied())?;
+            let values = entries.start * width..entries.end * width;
+            try_extend(&mut to.values, from_values[values].iter().copied())?;
         }
         for to in [&mut below, &mut above] {
             let end = to.columns.len() as i64;
@@ -84,7 +89,7 @@ pub(crate) fn transposed<T: Scalar>(
         }
     }
 
-    let starts = over.starts(p.rows.total)?;
+    let starts = over.block_starts(p.rows.total, unknowns)?;
     let own_rows = &p.rows.own;
     let mut ghosts =
         try_collect(from_columns.iter().filter(|i| !own_rows.contains(&(**i as usize))).map(|i| *i as u64))?;
@@ -96,10 +101,11 @@ pub(crate) fn transposed<T: Scalar>(
     let assembly =
         Assembly::new(gpu, own_offsets(numbers, &local.offsets), own, &rows, (&below.offsets, &above.offsets))?;
     let entries = gpu.fetch(assembly.offsets.subslice(own, 1))?[0] as usize;
-    let global = assembly.array(&global, (&below.columns, &above.columns), entries)?;
-    let values = assembly.array(&local.values, (&below.values, &above.values), entries)?;
+    let global = assembly.array(1, &global, (&below.columns, &above.columns), entries)?;
+    let values = assembly.array(width, &local.values, (&below.values, &above.values), entries)?;
     let Assembly { offsets, .. } = assembly;
-    let own = OwnRows { offsets, columns: Arc::new(table.to_local(&global)?), values: Arc::new(values) };
+    let own =
+        OwnRows { block: local.block, offsets, columns: Arc::new(table.to_local(&global)?), values: Arc::new(values) };
     DeviceDivided::of_own_rows(gpu, numbers, columns, own)
 }
 
@@ -137,18 +143,26 @@ impl<'a> Assembly<'a> {
         Ok(Assembly { gpu, from, own, rows, lower, higher, before, offsets })
     }
 
-    /// Something for each entry.
-    fn array<E: Element>(&self, own: &Slice<E>, (lower, higher): (&[E], &[E]), entries: usize) -> Result<Buffer<E>> {
+    /// Something for each entry, of so many elements.
+    fn array<E: Element>(
+        &self,
+        width: usize,
+        own: &Slice<E>,
+        (lower, higher): (&[E], &[E]),
+        entries: usize,
+    ) -> Result<Buffer<E>> {
         let Assembly { gpu, from, rows, before, offsets, .. } = self;
-        let (to, bits) = (gpu.allocate::<E>(entries)?, E::TYPE.bits().name());
+        let (to, bits) = (gpu.allocate::<E>(entries * width)?, E::TYPE.bits().name());
+        let width = width as i32;
         let (n, views) = (self.own as i64, [from.view(), offsets.view(), before.view()]);
         let [a, b, c] = &views;
         let place = gpu.kernel(&format!("divided_place_{bits}"))?;
-        gpu.launch(place, LANES * self.own, &[&n, a, b, c, &own.view().bits(), &to.view().bits()])?;
+        gpu.launch(place, LANES * self.own, &[&n, &width, a, b, c, &own.view().bits(), &to.view().bits()])?;
         let (lower, higher) = (gpu.upload(lower)?, gpu.upload(higher)?);
         let place = gpu.kernel(&format!("divided_place_others_{bits}"))?;
-        let arguments: [&dyn Argument; 8] = [
+        let arguments: [&dyn Argument; 9] = [
             &(rows.len() as i64),
+            &width,
             &rows.view(),
             &self.lower.view(),
             &self.higher.view(),
