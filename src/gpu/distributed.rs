@@ -24,6 +24,14 @@ use std::sync::{Arc, Mutex};
 /// Most blocks of an inner product.
 const BLOCKS: usize = 1024;
 
+/// What a GPU is one of several ranks for.
+pub(super) enum RanksFor {
+    /// Vectors, of which each has a part.
+    Vectors(OverRanks),
+    /// A set-up that is divided among them.
+    Setup(Arc<Distribution>),
+}
+
 /// The ranks that have the other parts of vectors.
 pub(super) struct OverRanks {
     pub over: Arc<Distribution>,
@@ -42,22 +50,38 @@ impl Gpu {
         let dot_finish = alone.kernel("binned_dot_finish")?;
         let sums = alone.zeroed((BLOCKS + 1) * ReproducibleSum::NUMBERS)?;
         let ranks = OverRanks { over: Arc::clone(over), dot, dot_finish, sums };
-        Ok(Gpu { over: Some(Arc::new(ranks)), ..alone })
+        Ok(Gpu { ranks: Some(Arc::new(RanksFor::Vectors(ranks))), ..alone })
     }
 
     /// The same without the other ranks.
     pub(super) fn alone(&self) -> Gpu {
-        Gpu { inner: Arc::clone(&self.inner), scratch: Arc::clone(&self.scratch), over: None, dividing: None }
+        Gpu { inner: Arc::clone(&self.inner), scratch: Arc::clone(&self.scratch), ranks: None }
     }
 
     /// The same for a set-up that is divided among ranks.
     pub(crate) fn dividing(&self, over: &Arc<Distribution>) -> Gpu {
-        Gpu { dividing: Some(Arc::clone(over)), ..self.alone() }
+        Gpu { ranks: Some(Arc::new(RanksFor::Setup(Arc::clone(over)))), ..self.alone() }
     }
 
-    /// The ranks.
+    /// The ranks that have the other parts of vectors.
+    pub(super) fn over_ranks(&self) -> Option<&OverRanks> {
+        match self.ranks.as_deref() {
+            Some(RanksFor::Vectors(ranks)) => Some(ranks),
+            _ => None,
+        }
+    }
+
+    /// The same without what inner products need.
     pub(super) fn distribution(&self) -> Option<&Arc<Distribution>> {
-        self.over.as_ref().map(|ranks| &ranks.over)
+        self.over_ranks().map(|ranks| &ranks.over)
+    }
+
+    /// The ranks among which set-up is divided.
+    pub(super) fn dividing_ranks(&self) -> Option<&Arc<Distribution>> {
+        match self.ranks.as_deref() {
+            Some(RanksFor::Setup(over)) => Some(over),
+            _ => None,
+        }
     }
 
     /// The inner product over all ranks. Synchronises.

@@ -62,7 +62,6 @@ pub(crate) use stencil::DeviceStencil;
 pub use storage_factory::Narrower;
 pub(crate) use to_scalar::to_scalar;
 
-use crate::comm::Distribution;
 use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::sync::lock;
@@ -84,10 +83,8 @@ pub(crate) const IS_BUILT: bool = terrace_kernels::ANY;
 pub struct Gpu {
     inner: Arc<Inner>,
     scratch: Arc<Scratch>,
-    /// The ranks that have the other parts of vectors.
-    over: Option<Arc<distributed::OverRanks>>,
-    /// The ranks among which set-up is divided.
-    dividing: Option<Arc<Distribution>>,
+    /// What it is one of several ranks for.
+    ranks: Option<Arc<distributed::RanksFor>>,
 }
 
 struct Inner {
@@ -148,7 +145,7 @@ impl Gpu {
         let access = ReentrantLock::default();
         let inner =
             Arc::new(Inner { runtime, lock: access, vectors, budget, error, caller_stream, capturing, waits, profile });
-        Ok(Gpu { scratch: Scratch::new(&inner, 1)?, inner, over: None, dividing: None })
+        Ok(Gpu { scratch: Scratch::new(&inner, 1)?, inner, ranks: None })
     }
 
     /// The same device with scratch for reductions that no other handle has.

@@ -108,12 +108,12 @@ pub(super) struct StencilSweep<S> {
 }
 
 impl<S: Number> StencilSweep<S> {
-    /// For vectors of precision `V`; `inverse` is that of the diagonal or of the diagonal blocks.
+    /// For vectors of precision `V`; `inverse` is that of the diagonal or of the diagonal blocks. The level may have the same matrix, shared or not.
     pub fn new<V: Number>(
         gpu: &Gpu,
         matrix: DeviceStencil<S>,
         inverse: Buffer<S>,
-        shared: bool,
+        (shared, is_of_level): (bool, bool),
     ) -> Result<StencilSweep<S>> {
         let (pattern, sums) = (Arc::clone(&matrix.pattern), <V::Wide as Number>::PRECISION);
         let (pack, [nx, ..]) = (matrix.pack(), pattern.grid.dims);
@@ -139,7 +139,7 @@ impl<S: Number> StencilSweep<S> {
             from_zero: by_lines
                 .then(|| gpu.kernel(&format!("stencil_sweep_lines_from_zero{known_lines}_{names}")))
                 .transpose()?,
-            residual_from_zero: (by_lines && shared)
+            residual_from_zero: (by_lines && is_of_level)
                 .then(|| gpu.kernel(&format!("stencil_residual_from_zero{known_lines}_{names}")))
                 .transpose()?,
             multivector: has_multivectors

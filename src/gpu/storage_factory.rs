@@ -190,14 +190,15 @@ impl Gpu {
         Ok(operator(GridTransferProduct::new(self, matrix, Precisions::of::<S, X, Y>())?))
     }
 
-    /// A stencil for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks. The level counts the bytes of a `shared` one.
+    /// A stencil for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks. The level counts the bytes of a `shared` one; it may have the same
+    /// matrix without that.
     pub(crate) fn stencil_sweep<S: Number, V: Number>(
         &self,
         matrix: DeviceStencil<S>,
         inverse: Buffer<S>,
-        shared: bool,
+        (shared, is_of_level): (bool, bool),
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
-        Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse, shared)?))
+        Ok(Box::new(StencilSweep::new::<V>(self, matrix, inverse, (shared, is_of_level))?))
     }
 
     /// A stencil for line relaxation, with the axis of the lines and their factors.
@@ -313,7 +314,7 @@ impl StorageFactory for Gpu {
         let (a, inverse) = (DeviceStencil::upload(self, &matrix.matrix)?, self.upload(&matrix.inverse)?);
         match matrix.lines {
             Some(axis) => self.line_relaxation(a, (axis, inverse), false),
-            None => self.stencil_sweep(a, inverse, false),
+            None => self.stencil_sweep(a, inverse, (false, matrix.shared)),
         }
     }
 

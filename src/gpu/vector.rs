@@ -331,7 +331,7 @@ impl Backend for Gpu {
     }
 
     fn is_distributed(&self) -> bool {
-        self.over.is_some()
+        self.over_ranks().is_some()
     }
 
     fn local(&self, n: usize) -> usize {
@@ -440,7 +440,7 @@ impl Backend for Gpu {
     }
 
     fn dot<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
-        match &self.over {
+        match self.over_ranks() {
             Some(ranks) => self.or_nan(self.dot_over(ranks, x, y)),
             None => self.or_nan(self.inner_product(x, y)),
         }

@@ -308,6 +308,12 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     fn judge(&mut self, norm: f64, target: f64) -> Result<Next> {
         if !norm.is_finite() {
             self.backend.status()?;
+            if self.iterations == 0 && self.norm == Norm::True {
+                return fail!(
+                    NonFinite,
+                    "the residual norm of the initial guess is {norm}; the guess in x must be finite, and so must its residual: begin with zero"
+                );
+            }
             return fail!(NonFinite, "the residual norm is {norm} after iteration {}", self.iterations);
         }
         self.current = norm;

@@ -491,3 +491,21 @@ fn auto_does_not_name_the_factors_that_it_has_tried() {
         }
     }
 }
+
+#[test]
+fn a_guess_whose_residual_overflows_is_named() {
+    let matrix = problem("poisson5:9");
+    for device in all_devices() {
+        for method in ["cg", "gmres", "bicgstab"] {
+            let mut solver = set_up(device, &matrix, &[("solver.type", method)]).unwrap();
+            for guess in [1e300, f64::NAN] {
+                let mut x = vec![guess; matrix.rows()];
+                let error = solver.solve(&vec![1.0; x.len()], &mut x, Guess::Given).unwrap_err();
+                assert_eq!(error.status, Status::NonFinite, "{method} on {device}: {error}");
+                assert!(error.message.contains("initial guess"), "{method} on {device}: {error}");
+            }
+            let mut x = vec![0.0; matrix.rows()];
+            assert_eq!(solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap(), Status::Success);
+        }
+    }
+}

@@ -108,7 +108,7 @@ impl Setup for Gpu {
     }
 
     fn evaluate(&self, checks: DeferredChecks) -> Result<()> {
-        match &self.dividing {
+        match self.dividing_ranks() {
             // What is out of range on one rank leads to wider formats on all.
             Some(over) => over.ranks.agree(checks.verify()),
             None => checks.verify(),
@@ -123,7 +123,7 @@ impl Setup for Gpu {
     }
 
     fn is_everywhere(&self, rows: usize, is_here: bool) -> Result<bool> {
-        match self.dividing.as_ref().filter(|over| over.is_divided(rows)) {
+        match self.dividing_ranks().filter(|over| over.is_divided(rows)) {
             Some(over) => Ok(over.ranks.reduce(i64::from(is_here), Reduction::Min)? != 0),
             None => Ok(is_here),
         }
@@ -212,7 +212,7 @@ impl Setup for Gpu {
     fn transpose<T: Scalar>(&self, a: &GpuMatrix<T>) -> Result<GpuMatrix<T>> {
         Ok(match a {
             GpuMatrix::Transfer(p) => GpuMatrix::Transfer(DeviceTransfer { transposed: !p.transposed, ..p.clone() }),
-            GpuMatrix::Divided(_) if self.dividing.is_some() => {
+            GpuMatrix::Divided(_) if self.dividing_ranks().is_some() => {
                 let Some((over, a)) = self.divided(a) else { unreachable!("it is divided") };
                 GpuMatrix::Divided(divided::transposition::transposed(self, over, (a, a.matrix.block.rows))?)
             }
@@ -448,7 +448,7 @@ impl Setup for Gpu {
 
     fn choose_formats(&self, requests: &[FormatRequest<GpuPattern>], sums: Sums) -> Result<Option<Vec<Format>>> {
         let on_grids = requests.iter().any(|request| matches!(request.pattern, GpuPattern::Grid));
-        if sums == Sums::Rounded || on_grids || self.dividing.is_some() {
+        if sums == Sums::Rounded || on_grids || self.dividing_ranks().is_some() {
             return Ok(None);
         }
         self.begin_step(None, "formats");
@@ -493,7 +493,7 @@ impl Gpu {
         a: &'a GpuMatrix<T>,
     ) -> Option<(&'a Arc<Distribution>, &'a DeviceDivided<T>)> {
         match a {
-            GpuMatrix::Divided(a) => self.dividing.as_ref().map(|over| (over, a)),
+            GpuMatrix::Divided(a) => self.dividing_ranks().map(|over| (over, a)),
             _ => None,
         }
     }
@@ -585,7 +585,7 @@ impl Store<Gpu> for Gpu {
         shared: bool,
     ) -> Result<Box<dyn Colours<Gpu, V>>> {
         match a {
-            GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse, shared),
+            GpuMatrix::Stencil(a) => to.stencil_sweep(a, inverse, (shared, shared)),
             a => to.coloured(&a, &inverse, colouring),
         }
     }

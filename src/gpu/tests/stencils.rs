@@ -177,7 +177,7 @@ fn sweeps<S: Number, V: Number>(gpu: &Gpu, a: &SharedStencil<S>, whole: bool, sa
     let exact = diagonal::inverse::<f64, f64>(&rows.view(), width, diagonal::AS_IT_IS).unwrap();
     let inverse: Vec<S> = exact.into_iter().map(S::from_f64).collect();
     let (matrix, on_gpu) = (DeviceStencil::upload(gpu, a).unwrap(), gpu.upload(&inverse).unwrap());
-    let on_device: Box<dyn Colours<Gpu, V>> = gpu.stencil_sweep(matrix, on_gpu, true).unwrap();
+    let on_device: Box<dyn Colours<Gpu, V>> = gpu.stencil_sweep(matrix, on_gpu, (true, true)).unwrap();
     let coloured = ColouredStencil { matrix: a.clone(), inverse, lines: None, shared: true };
     let on_host: Box<dyn Colours<Host, V>> = host.stencil_colours(coloured).unwrap();
     let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));

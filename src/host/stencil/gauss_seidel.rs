@@ -48,7 +48,7 @@ impl<S: Number> StencilColours<S> {
         (count, backward, from_zero): (usize, bool, bool),
         b: &[V],
         x: &mut [V],
-        scratch: &mut Vec<V>,
+        scratch: &mut [V],
     ) -> Result<()> {
         let stencil = &*self.coloured.matrix.pattern;
         let values = S::numbers(self.coloured.matrix.values.as_slice());

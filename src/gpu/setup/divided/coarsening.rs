@@ -75,7 +75,7 @@ pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u
         round = 5 - round;
     }
     gpu.launch(kernel("pmis_end")?, n, &[&rows, &state.view()])?;
-    let Splitting { number: of_own, count } = Splitting::new(gpu, &*copied(gpu, state.subslice(inside.start, own))?)?;
+    let Splitting { number: of_own, count } = Splitting::new(gpu, &copied(gpu, state.subslice(inside.start, own))?)?;
     let (before, total) = level.prefix(count)?;
     let mut number = gpu.allocate::<i32>(n)?;
     let to = number.subslice(inside.start, own).view();

@@ -229,8 +229,8 @@ fn numbered(
         gpu.launch(kernel, n, &[&(n as i64), &length, &first, &room, &views[0], &views[1]])?;
         gpu.fetch(list)
     };
-    let count = outside(&*gpu.zeroed::<i32>(1)?)?[0] as usize;
-    let list = outside(&*gpu.list(count)?)?;
+    let count = outside(&gpu.zeroed::<i32>(1)?)?[0] as usize;
+    let list = outside(&gpu.list(count)?)?;
     let mut ghosts = try_collect(list[1..].iter().map(|j| *j as u64))?;
     ghosts.sort_unstable();
     ghosts.dedup();

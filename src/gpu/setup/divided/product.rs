@@ -37,7 +37,7 @@ pub(crate) fn product<T: Scalar>(
     let own = Own {
         width: ap.block.len(),
         offsets: own_offsets(&a.rows, &ap.offsets),
-        columns: &**ap.columns,
+        columns: &ap.columns,
         values: Some(&**ap.values),
     };
     let ghosts = GhostRows::new(gpu, over, &r.columns, &own)?;
