@@ -52,6 +52,20 @@ KERNEL(divided_to_local, i64 n, i32 below, i32 own, i32 first, i32 count, In<i32
     }
 }
 
+// The nodes of unknowns, of `size` each, and unknowns by their nodes' local numbers.
+KERNEL(divided_nodes, i64 n, i32 size, In<i32> unknowns, Out<i32> nodes) {
+    const i64 k = global_index();
+    if (k < n) {
+        nodes[k] = unknowns[k] / size;
+    }
+}
+KERNEL(divided_node_columns, i64 n, i32 size, In<i32> nodes, In<i32> unknowns, Out<i32> columns) {
+    const i64 k = global_index();
+    if (k < n) {
+        columns[k] = nodes[k] * size + unknowns[k] % size;
+    }
+}
+
 // Columns of other ranks, in any order: how many in the first element of the list, and behind it those that there is room for.
 KERNEL(divided_outside, i64 n, i32 own, i32 first, i32 room, In<i32> global, Out<i32> list) {
     const i64 k = global_index();

@@ -1,5 +1,6 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
+use crate::comm::Numbering;
 use crate::error::{Result, fail, try_collect};
 use crate::hash::hash;
 use crate::par;
@@ -131,6 +132,41 @@ pub fn sample(rows: usize) -> (usize, usize) {
     let step = rows.div_ceil(SAMPLE) | 1;
     (rows.div_ceil(step), step)
 }
+
+/// The rows of an even sample that are here.
+pub(crate) struct Sampled {
+    /// How many.
+    pub count: usize,
+    pub first: usize,
+    pub step: usize,
+    /// Of all ranks.
+    pub all: usize,
+}
+
+impl Sampled {
+    /// Of a whole matrix.
+    pub fn of(rows: usize) -> Sampled {
+        let (count, step) = sample(rows);
+        Sampled { count, first: 0, step, all: count }
+    }
+
+    /// Of the rows of this rank, by their local numbers.
+    pub fn of_ranks(numbers: &Numbering) -> Sampled {
+        let (all, step) = sample(numbers.total);
+        let own = &numbers.own;
+        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
+        let first = numbers.inside().start + (sampled.start * step).saturating_sub(own.start);
+        Sampled { count: sampled.len(), first, step, all }
+    }
+
+    /// A sampled row.
+    pub fn row(&self, k: usize) -> usize {
+        self.first + k * self.step
+    }
+}
+
+/// Steps in which unknowns join aggregates: distance 1, then 2; a third one only matters where the graph is not symmetric.
+pub const AGGREGATE_JOINS: usize = 3;
 
 /// The mean of `count` numbers, added in an order that depends on `count` alone.
 pub fn mean(count: usize, number: impl Fn(usize) -> f64 + Sync) -> f64 {

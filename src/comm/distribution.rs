@@ -46,6 +46,11 @@ impl Distribution {
         self.starts.iter().all(|start| start.is_multiple_of(width))
     }
 
+    /// Whether each rank has only its rows of the matrices of a level with `n` rows.
+    pub fn is_divided(&self, n: usize) -> bool {
+        n > self.complete && self.ranks.size() > 1
+    }
+
     /// Rows of the finest level on all ranks.
     pub fn rows(&self) -> usize {
         self.starts[self.ranks.size()]

@@ -5,6 +5,8 @@
 
 mod bytes;
 mod distribution;
+pub(crate) mod divided;
+mod fetched;
 pub(crate) mod halo;
 mod numbering;
 mod ranks;
@@ -16,6 +18,8 @@ use std::sync::Arc;
 
 pub(crate) use bytes::{bytes, bytes_mut};
 pub use distribution::{Distribution, FEWEST_ROWS};
+pub(crate) use divided::{DividedLevel, exchange};
+pub(crate) use fetched::{FetchedRows, widened};
 pub(crate) use halo::{Halo, LocalColumns};
 pub(crate) use numbering::{LocalNumbers, Numbering, Renumbering};
 pub use ranks::{Ranks, Spread};

@@ -4,15 +4,13 @@
 //! Local numbers have the order of the global ones: ghosts of lower ranks come first, then own unknowns, then ghosts of
 //! higher ranks. So a row is summed in the order of one rank. Nothing here is as long as the whole level.
 
+use super::divided::GHOSTS;
 use super::halo::scaled;
 use super::{Distribution, Halo, LocalColumns, bytes, bytes_mut};
 use crate::error::{Result, fail, try_capacity, try_collect, try_copy, try_extend, try_vec};
 use crate::scalar::Element;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-
-/// Tag of messages.
-const GHOSTS: i32 = 6;
 
 /// The numbers of some unknowns.
 #[derive(Debug, PartialEq)]

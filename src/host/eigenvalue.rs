@@ -2,7 +2,6 @@
 //! steps. Both need nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is
 //! symmetric when A is.
 
-use super::distributed::divided::DividedLevel;
 use super::distributed::sums::Sums;
 use super::stencil::{product, setup};
 use super::strength::norm2;
@@ -11,6 +10,7 @@ use super::{Host, spmv};
 use crate::backend::Backend;
 use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::Largest;
+use crate::comm::DividedLevel;
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;

@@ -8,6 +8,7 @@
 use super::Host;
 use super::distributed::coarsening;
 use super::setup::Aggregates;
+use crate::backend::common::AGGREGATE_JOINS;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
 use crate::error::{Result, try_collect, try_copy, try_vec};
@@ -19,9 +20,6 @@ use crate::sparse::Graph;
 /// Marks an unknown that belongs to no aggregate: it has no strong couplings.
 pub const NONE: i32 = -1;
 
-/// Steps in which unknowns join aggregates: distance 1, then 2; a third one only matters where the graph is not symmetric.
-pub(crate) const JOINS: usize = 3;
-
 /// Number of the aggregate of each unknown, or [`NONE`], and how many there are.
 pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
     let n = s.rows();
@@ -32,7 +30,7 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
         *own = count;
         count += 1;
     }
-    for _ in 0..JOINS {
+    for _ in 0..AGGREGATE_JOINS {
         let before = try_copy(&aggregates)?;
         par::for_each_mut(&mut aggregates, par::ROW_GRAIN, |start, piece| {
             for (k, own) in piece.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! The steps of set-up on the host.
 
 use super::any_matrix::AnyOperator;
-use super::distributed::divided::{self, DividedLevel, DividedMatrix};
+use super::distributed::divided::{self, DividedMatrix};
 use super::distributed::product::{self, Factors};
 use super::distributed::transposition::{DividedTransposition, transposed};
 use super::eigenvalue::DividedProducts;
@@ -18,7 +18,7 @@ use crate::backend::setup::{
     By, Candidate, Coarse, CoarseSet, Held, Measured, OperatorProduct, Rounding, Scaled, Setup, SetupMatrix, Stored,
 };
 use crate::backend::spectrum::Largest;
-use crate::comm::{Distribution, Reduction};
+use crate::comm::{Distribution, DividedLevel, Reduction};
 use crate::error::{Result, fail, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;

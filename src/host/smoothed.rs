@@ -5,7 +5,7 @@
 //! block matrices are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::diagonal;
-use super::distributed::divided::{self, DividedLevel, DividedMatrix, DividedPattern};
+use super::distributed::divided::{self, DividedMatrix, DividedPattern};
 use super::distributed::tentative as divided_tentative;
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::spgemm_symbolic::{SpgemmSymbolic, Values};
@@ -14,7 +14,7 @@ use crate::backend::common::MAX_BLOCK;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
 use crate::backend::spectrum::Largest;
-use crate::comm::{Distribution, LocalNumbers, Numbering};
+use crate::comm::{Distribution, DividedLevel, LocalNumbers, Numbering};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;

@@ -1,11 +1,11 @@
 //! Strength of connection on the host.
 
-use super::distributed::divided::{DividedLevel, DividedMatrix};
+use super::distributed::divided::DividedMatrix;
 use super::{Host, HostMatrix, rows};
-use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
+use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, Sampled, mean};
 use crate::backend::components::{Strength, StrengthInput};
 use crate::backend::parameters::Threshold;
-use crate::comm::{Numbering, Reduction};
+use crate::comm::{DividedLevel, Reduction};
 use crate::error::{Result, try_collect, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -63,37 +63,6 @@ pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> 
         }
     });
     !found.into_inner()
-}
-
-/// The rows of an even sample that are here.
-pub(crate) struct Sampled {
-    /// How many.
-    pub count: usize,
-    pub first: usize,
-    pub step: usize,
-    /// Of all ranks.
-    pub all: usize,
-}
-
-impl Sampled {
-    /// Of a whole matrix.
-    pub fn of(rows: usize) -> Sampled {
-        let (count, step) = sample(rows);
-        Sampled { count, first: 0, step, all: count }
-    }
-
-    /// Of the rows of this rank, by their local numbers.
-    pub fn of_ranks(numbers: &Numbering) -> Sampled {
-        let (all, step) = sample(numbers.total);
-        let own = &numbers.own;
-        let sampled = own.start.div_ceil(step)..own.end.div_ceil(step);
-        let first = numbers.inside().start + (sampled.start * step).saturating_sub(own.start);
-        Sampled { count: sampled.len(), first, step, all }
-    }
-
-    fn row(&self, k: usize) -> usize {
-        self.first + k * self.step
-    }
 }
 
 /// For rows of a scalar matrix that have couplings, of a sample, the sum of the shares of their couplings with the sign of the diagonal, in

@@ -2,11 +2,11 @@
 
 use super::device_stencil::{DeviceStencilMatrix, with_stencil};
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
+use crate::backend::common::Sampled;
 use crate::backend::common::{SHARES, Symmetry};
 use crate::context::Context;
 use crate::error::Result;
 use crate::gpu::setup::{strength as on_device, symmetry as symmetry_on_device};
-use crate::host::strength::Sampled;
 use crate::host::{strength as on_host, symmetry as symmetry_on_host};
 use crate::sync::lock;
 

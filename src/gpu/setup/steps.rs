@@ -25,7 +25,6 @@ use crate::error::{Result, fail};
 use crate::gpu::grid_transfer::DeviceTransfer;
 use crate::gpu::stencil::DeviceStencil;
 use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
-use crate::host::distributed::divided as host_divided;
 use crate::precision::is_narrower;
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Block, SharedCsr};
@@ -144,10 +143,9 @@ impl Setup for Gpu {
         symbolic: Option<&DevicePattern>,
     ) -> Result<(GpuMatrix<T>, DevicePattern)> {
         if let Some((over, a)) = self.divided(a) {
-            let rows = a.with_host_matrix(self)?;
-            let nodes = GpuMatrix::Divided(DeviceDivided::upload(self, &host_divided::to_nodes(over, &rows, size)?)?);
-            let pattern = (*SetupMatrix::pattern(&nodes)).clone();
-            return Ok((nodes, pattern));
+            let nodes = divided::nodes::to_nodes(self, over, a, size)?;
+            let pattern = nodes.matrix.pattern();
+            return Ok((GpuMatrix::Divided(nodes), pattern));
         }
         let nodes = match symbolic {
             Some(pattern) => gather_blocks::numeric(self, a, pattern)?,

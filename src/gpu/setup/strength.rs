@@ -4,15 +4,13 @@
 use super::divided::Ghosts;
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
-use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, mean, sample};
+use crate::backend::common::{LARGEST_RATIO, RATIO_UNITS, SHARES, Sampled, mean, sample};
 use crate::backend::components::{Strength, StrengthInput};
 use crate::backend::parameters::Threshold;
-use crate::comm::{Distribution, Reduction};
+use crate::comm::{Distribution, DividedLevel, Reduction};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
-use crate::host::distributed::divided::DividedLevel;
-use crate::host::strength::Sampled;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;

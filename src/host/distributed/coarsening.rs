@@ -4,9 +4,10 @@
 //! of a distance-2 independent set, ranks send the states of unknowns at their boundary to neighbours. Random numbers
 //! are hashes of global indices, and every step reads the states before it, so that the result is that of one rank.
 
-use super::divided::{DividedLevel, sum};
+use super::divided::sum;
 use super::transposition::transposed_graph;
-use crate::comm::{Numbering, Reduction};
+use crate::backend::common::AGGREGATE_JOINS;
+use crate::comm::{DividedLevel, Numbering};
 use crate::error::{Result, try_capacity, try_collect, try_copy, try_vec};
 use crate::hash::hash;
 use crate::host::mis2::{self, IN, NONE, OUT, is_open};
@@ -14,21 +15,6 @@ use crate::host::pmis::{COARSE, FINE, UNDECIDED};
 use crate::host::setup::{Aggregates, Splitting};
 use crate::par;
 use crate::sparse::Graph;
-
-impl DividedLevel<'_> {
-    /// How many own unknowns of lower ranks are counted, and how many on all. Collective.
-    pub(crate) fn prefix(&self, own: usize) -> Result<(usize, usize)> {
-        let ranks = &self.over.ranks;
-        let (counts, _) = ranks.gather(&[own as u64])?;
-        let before = counts[..ranks.rank()].iter().sum::<u64>();
-        Ok((before as usize, counts.iter().sum::<u64>() as usize))
-    }
-
-    /// Whether some number is zero on all ranks. Collective.
-    fn is_none(&self, count: usize) -> Result<bool> {
-        Ok(self.over.ranks.reduce(count as i64, Reduction::Max)? == 0)
-    }
-}
 
 /// Own rows of a graph, with local columns.
 struct Rows<'a> {
@@ -55,7 +41,7 @@ pub(crate) fn aggregate(level: DividedLevel<'_>, s: &Graph, seed: u64) -> Result
         *own = next as i32;
         next += 1;
     }
-    for _ in 0..mis2::JOINS {
+    for _ in 0..AGGREGATE_JOINS {
         numbers.exchange(over, 1, &mut aggregates)?;
         let before = try_copy(&aggregates)?;
         par::for_each_mut(&mut aggregates[inside.clone()], par::ROW_GRAIN, |start, piece| {

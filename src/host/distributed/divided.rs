@@ -5,43 +5,12 @@
 //! matrix, with the same numbers in the same order; rows of other ranks that a step needs are fetched before it. No
 //! array is as long as the level of all ranks. Smaller levels are complete on every rank.
 
-use crate::comm::halo::scaled;
-use crate::comm::{Distribution, Numbering, Part, Reduction, bytes, bytes_mut};
+use crate::comm::{Distribution, DividedLevel, Numbering, Reduction};
 use crate::error::{Result, try_collect, try_copy};
 use crate::par;
-use crate::scalar::{Element, Number, Scalar};
+use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Csr, CsrView, OffsetStorage, Offsets, OwnRows, SharedCsr, Storage, Structure};
 use std::sync::Arc;
-
-/// Tags of messages.
-pub(crate) const LENGTHS: i32 = 3;
-pub(crate) const COLUMNS: i32 = 4;
-pub(crate) const NUMBERS: i32 = 5;
-
-impl Distribution {
-    /// Whether each rank has only its rows of the matrices of a level with `n` rows.
-    pub fn is_divided(&self, n: usize) -> bool {
-        n > self.complete && self.ranks.size() > 1
-    }
-}
-
-/// Sends and receives parts of two arrays. Collective.
-pub(crate) fn exchange<T: Element>(
-    over: &Distribution,
-    tag: i32,
-    (sends, out): (&[Part], &[T]),
-    (receives, into): (&[Part], &mut [T]),
-) -> Result<()> {
-    let (sends, receives) = (scaled(sends, size_of::<T>())?, scaled(receives, size_of::<T>())?);
-    over.ranks.communicator().exchange(tag, &sends, bytes(out), &receives, bytes_mut(into), &mut || ())
-}
-
-/// The ranks, and the numbers that the unknowns of a level have here.
-#[derive(Clone, Copy)]
-pub(crate) struct DividedLevel<'a> {
-    pub over: &'a Arc<Distribution>,
-    pub numbers: &'a Arc<Numbering>,
-}
 
 /// The rows of this rank of a matrix.
 pub struct DividedMatrix<S> {

@@ -7,7 +7,6 @@
 pub(crate) mod coarsening;
 mod colours;
 pub(crate) mod divided;
-pub(crate) mod fetched;
 mod operator;
 pub(crate) mod product;
 mod replicated;

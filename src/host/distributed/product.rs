@@ -2,8 +2,7 @@
 //! of others that the one before it refers to.
 
 use super::divided::{DividedMatrix, gathered};
-use super::fetched::FetchedRows;
-use crate::comm::{Distribution, LocalNumbers, Numbering};
+use crate::comm::{Distribution, FetchedRows, LocalNumbers, Numbering};
 use crate::error::{Result, try_collect, try_copy};
 use crate::host::spgemm::{self, Fetched};
 use crate::host::spgemm_symbolic::{SpgemmSymbolic, Values};

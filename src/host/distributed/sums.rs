@@ -1,8 +1,7 @@
 //! Inner products of vectors that are divided among ranks, added in the order of one rank: in pieces that are cut at
 //! fixed places, as [`par::sum`] does. Where several ranks have a part of a piece, the one with its beginning adds it.
 
-use super::divided::exchange;
-use crate::comm::{Distribution, Part};
+use crate::comm::{Distribution, Part, exchange};
 use crate::error::{Result, try_capacity, try_collect, try_push, try_vec};
 use crate::host::vector::dot_piece;
 use crate::par;

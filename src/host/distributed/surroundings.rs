@@ -2,9 +2,8 @@
 //! that own ones refer to, and the coarse unknowns among their columns.
 
 use super::divided::{DividedMatrix, DividedPattern};
-use super::fetched::FetchedRows;
 use crate::backend::parameters::Truncation;
-use crate::comm::{Distribution, Numbering};
+use crate::comm::{Distribution, FetchedRows, Numbering};
 use crate::error::{Result, try_collect, try_vec};
 use crate::host::extended_i::interpolate_numbered;
 use crate::host::setup::Splitting;

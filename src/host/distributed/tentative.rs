@@ -2,9 +2,9 @@
 //! the members send it their rows of the near-null space, as those of a matrix that is transposed, and their rows of
 //! the prolongator come back in the same way.
 
-use super::divided::{DividedLevel, DividedMatrix};
+use super::divided::DividedMatrix;
 use super::transposition::transposed;
-use crate::comm::{LocalNumbers, Numbering};
+use crate::comm::{DividedLevel, LocalNumbers, Numbering};
 use crate::error::{Result, try_capacity, try_copy, try_extend, try_vec};
 use crate::host::mis2::NONE;
 use crate::host::setup::Aggregates;

@@ -1,10 +1,10 @@
 //! The transpose of a matrix whose rows are divided among ranks. Each rank has the transpose of its rows, and sends
 //! what belongs to the rows of others, which are the ghosts among its columns.
 
-use super::divided::{COLUMNS, DividedLevel, DividedMatrix, LENGTHS, NUMBERS, exchange};
-use super::fetched::widened;
+use super::divided::DividedMatrix;
+use crate::comm::divided::{COLUMNS, LENGTHS, NUMBERS};
 use crate::comm::halo::scaled;
-use crate::comm::{Distribution, Numbering, Part};
+use crate::comm::{Distribution, DividedLevel, Numbering, Part, exchange, widened};
 use crate::error::{Result, try_collect, try_copy, try_vec};
 use crate::host::transpose::{self, TransposeSymbolic};
 use crate::scalar::{Element, Scalar};

@@ -2,12 +2,11 @@
 
 use super::super::{DeviceAggregates, DeviceGraph};
 use super::{Ghosts, Table};
-use crate::comm::Reduction;
+use crate::backend::common::AGGREGATE_JOINS;
+use crate::comm::{DividedLevel, Reduction};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::runtime::Argument;
-use crate::host::distributed::divided::DividedLevel;
-use crate::host::mis2::JOINS;
 
 /// Threads of a row, as in `kernels/mis2.cu`.
 const LANES: usize = 4;
@@ -66,7 +65,7 @@ pub(crate) fn aggregate(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, see
         other = gpu.allocate::<i32>(n)?;
     }
     let join = kernel(&format!("mis2_join_{LANES}"))?;
-    for _ in 0..JOINS {
+    for _ in 0..AGGREGATE_JOINS {
         ghosts.bring(1, &mut of)?;
         gpu.launch(join, LANES * n, &[&rows, &offsets, &columns, &of.view(), &other.view(), &total.view()])?;
         std::mem::swap(&mut of, &mut other);

@@ -4,11 +4,10 @@
 use super::super::coarse_numbering::Splitting;
 use super::super::{DeviceGraph, pmis};
 use super::{Ghosts, copied};
-use crate::comm::Reduction;
+use crate::comm::{DividedLevel, Reduction};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::runtime::{Argument, BLOCK};
-use crate::host::distributed::divided::DividedLevel;
 
 /// As [`pmis::split`]: the numbers of own unknowns and of ghosts on the coarse level of all ranks. Collective.
 pub(crate) fn split(gpu: &Gpu, level: DividedLevel<'_>, s: &DeviceGraph, seed: u64) -> Result<Splitting> {

@@ -8,6 +8,7 @@ pub(crate) mod aggregation;
 pub(crate) mod coarsening;
 pub(crate) mod eigenvalue;
 pub(crate) mod interpolation;
+pub(crate) mod nodes;
 pub(crate) mod product;
 mod rows;
 pub(crate) mod smoothed;
@@ -17,18 +18,15 @@ pub(crate) mod transposition;
 mod tests;
 
 use super::{DeviceCsr, DevicePattern};
+use crate::comm::divided::GHOSTS;
 use crate::comm::halo::scaled;
-use crate::comm::{Distribution, LocalNumbers, Numbering};
+use crate::comm::{Distribution, DividedLevel, LocalNumbers, Numbering, exchange};
 use crate::error::{Result, try_collect, try_vec};
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::distributed::divided::{DividedLevel, DividedMatrix, exchange};
 use crate::scalar::{Element, Number};
 use crate::sparse::Block;
 use std::sync::Arc;
-
-/// Tag of messages about ghosts.
-const GHOSTS: i32 = 6;
 
 /// The rows of this rank of a matrix.
 pub(crate) struct DeviceDivided<S> {
@@ -94,18 +92,6 @@ fn own_offsets<'a>(numbers: &LocalNumbers, offsets: &'a Slice<i64>) -> &'a Slice
 }
 
 impl<S: Number> DeviceDivided<S> {
-    /// A copy of a matrix of the host.
-    pub fn upload(gpu: &Gpu, a: &DividedMatrix<S>) -> Result<DeviceDivided<S>> {
-        let matrix = DeviceCsr::upload(gpu, &a.matrix.view())?;
-        Ok(DeviceDivided { matrix, rows: Arc::clone(&a.rows), columns: Arc::clone(&a.columns) })
-    }
-
-    /// A copy on the host.
-    pub fn with_host_matrix(&self, gpu: &Gpu) -> Result<DividedMatrix<S>> {
-        let matrix = self.matrix.fetch(gpu)?.into_shared();
-        Ok(DividedMatrix { matrix, rows: Arc::clone(&self.rows), columns: Arc::clone(&self.columns) })
-    }
-
     /// From own rows whose columns have numbers of `columns`.
     fn of_own_rows(gpu: &Gpu, rows: &Arc<Numbering>, columns: Arc<Numbering>, own: OwnRows<S>) -> Result<Self> {
         let offsets = Arc::new(joined_offsets(gpu, rows, (&[0], &own.offsets, &[0]))?);

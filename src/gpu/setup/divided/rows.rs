@@ -1,10 +1,9 @@
 //! Rows of other ranks between those of this rank.
 
 use super::{copy_at, joined_offsets};
-use crate::comm::{Distribution, LocalNumbers, Numbering};
+use crate::comm::{Distribution, FetchedRows, LocalNumbers, Numbering};
 use crate::error::{Result, try_capacity, try_copy};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::distributed::fetched::FetchedRows;
 use crate::scalar::{Element, Scalar};
 use std::sync::Arc;
 

@@ -10,11 +10,18 @@ use crate::gallery;
 use crate::gpu::setup::grid::GpuMatrix;
 use crate::gpu::setup::{DeviceNearNullSpace, strength as on_device};
 use crate::gpu::tests::{devices, host};
+use crate::host::distributed::divided::DividedMatrix;
 use crate::host::distributed::divided::testing::{divided, on_ranks, random};
 use crate::host::{
     diagonal, extended_i, galerkin, mis2, pmis, smoothed as smoothed_on_host, strength, tentative, transpose,
 };
 use crate::sparse::{Csr, NearNullSpace};
+
+/// The same on the device.
+fn upload(gpu: &Gpu, a: &DividedMatrix<f64>) -> Result<DeviceDivided<f64>> {
+    let matrix = DeviceCsr::upload(gpu, &a.matrix.view())?;
+    Ok(DeviceDivided { matrix, rows: Arc::clone(&a.rows), columns: Arc::clone(&a.columns) })
+}
 
 /// Divisions of so many rows.
 fn divisions(n: usize) -> [[usize; 4]; 4] {
@@ -30,7 +37,7 @@ fn transposes_are_those_of_one_rank() {
             let expected = transpose::transpose(&a.view()).unwrap();
             for starts in divisions(rows).map(|starts| starts.map(|start| start * block.rows)) {
                 on_ranks(&starts, |over| {
-                    let part = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
+                    let part = upload(&gpu, &divided(over, &a)).unwrap();
                     let t = transposed(&gpu, over, (&part, block.rows)).unwrap();
                     assert!(gathered(&gpu, over, &t).unwrap() == expected, "{rows} {starts:?}");
                 });
@@ -58,7 +65,7 @@ fn products_are_those_of_one_rank() {
             let expected = galerkin::product(&r.view(), &a.view(), &p.clone().into_shared()).unwrap();
             for starts in divisions(n).map(|starts| starts.map(|start| start * of_a.rows)) {
                 on_ranks(&starts, |over| {
-                    let a = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
+                    let a = upload(&gpu, &divided(over, &a)).unwrap();
                     let p = divided(over, &p);
                     let view = p.matrix.view();
                     let of_own = view.offsets;
@@ -102,7 +109,7 @@ fn check_level(gpu: &Gpu, a: &Csr<f64>, name: &str) {
         let later = extended_i::interpolate(&changed.view(), &s, &coarse, None, truncation, Some(&*structure)).unwrap();
         for starts in divisions(a.rows) {
             on_ranks(&starts, |over| {
-                let own = DeviceDivided::upload(gpu, &divided(over, a)).unwrap();
+                let own = upload(gpu, &divided(over, a)).unwrap();
                 let graph = on_device::classical(gpu, &own.matrix, 0.25, 0.9).unwrap();
                 let found = split(gpu, own.level(over), &graph, 5).unwrap();
                 let count = coarse.iter().filter(|coarse| **coarse).count();
@@ -114,7 +121,7 @@ fn check_level(gpu: &Gpu, a: &Csr<f64>, name: &str) {
                 assert_eq!(found.count, count, "{name} {starts:?}");
                 let p = interpolate(gpu, (over, &own), &graph, &found, truncation, None).unwrap();
                 assert!(gathered(gpu, over, &p).unwrap() == wanted, "{name} {starts:?}");
-                let other = DeviceDivided::upload(gpu, &divided(over, &changed)).unwrap();
+                let other = upload(gpu, &divided(over, &changed)).unwrap();
                 let p = interpolate(gpu, (over, &other), &graph, &found, truncation, Some(&p.pattern())).unwrap();
                 assert!(gathered(gpu, over, &p).unwrap() == later, "{name} {starts:?}, later");
             });
@@ -135,7 +142,7 @@ fn eigenvalues_are_those_of_one_rank() {
             let expected = estimate.largest(&host(), &a.view(), &inverse, None).unwrap();
             for starts in divisions(a.rows) {
                 on_ranks(&starts, |over| {
-                    let own = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
+                    let own = upload(&gpu, &divided(over, &a)).unwrap();
                     let gpu = gpu.dividing(over);
                     let inverse = gpu.upload(&inverse[own.rows.own.clone()]).unwrap();
                     let found = eigenvalue::largest(&gpu, (over, &own), &estimate, &inverse, None).unwrap();
@@ -170,7 +177,7 @@ fn aggregates_and_smoothed_prolongators_are_those_of_one_rank() {
             for starts in divisions(a.rows) {
                 on_ranks(&starts, |over| {
                     let gpu = gpu.dividing(over);
-                    let own = DeviceDivided::upload(&gpu, &divided(over, &a)).unwrap();
+                    let own = upload(&gpu, &divided(over, &a)).unwrap();
                     let level = Some(own.level(over));
                     let measure = on_device::Symmetric::among(&gpu, &own.matrix, level).unwrap();
                     assert_eq!(measure.scale().unwrap(), scale, "{name} {starts:?}");
@@ -199,6 +206,20 @@ fn splittings_and_weights_are_those_of_one_rank() {
     for gpu in devices() {
         for name in ["poisson7:6", "anisotropic:15:epsilon=0.01", "jumps:7", "lshape:4"] {
             check_level(&gpu, &gallery::parse(name).unwrap().matrix, name);
+        }
+    }
+}
+
+#[test]
+fn nodes_are_those_of_one_rank() {
+    for gpu in devices() {
+        let a = random(240, 240, 5, Block::SCALAR, 9);
+        let expected = a.view().to_blocks(3).unwrap();
+        for starts in divisions(80).map(|starts| starts.map(|start| 3 * start)) {
+            on_ranks(&starts, |over| {
+                let nodes = nodes::to_nodes(&gpu, over, &upload(&gpu, &divided(over, &a)).unwrap(), 3).unwrap();
+                assert!(gathered(&gpu, over, &nodes).unwrap() == expected, "{starts:?}");
+            });
         }
     }
 }

@@ -3,13 +3,12 @@
 use super::super::transpose;
 use super::rows::LANES;
 use super::{DeviceDivided, OwnRows, Table, own_offsets};
+use crate::comm::divided::{COLUMNS, LENGTHS, NUMBERS};
 use crate::comm::halo::scaled;
-use crate::comm::{Distribution, Numbering};
+use crate::comm::{Distribution, Numbering, exchange, widened};
 use crate::error::{Result, try_capacity, try_collect, try_extend, try_push, try_vec};
 use crate::gpu::runtime::Argument;
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::distributed::divided::{COLUMNS, LENGTHS, NUMBERS, exchange};
-use crate::host::distributed::fetched::widened;
 use crate::scalar::{Element, Scalar};
 use std::sync::Arc;
 

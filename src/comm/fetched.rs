@@ -2,10 +2,9 @@
 //! sends values alone.
 
 use super::divided::{COLUMNS, LENGTHS, NUMBERS, exchange};
-use crate::comm::halo::scaled;
-use crate::comm::{Distribution, Numbering, Part};
+use super::halo::scaled;
+use super::{Distribution, Numbering, Part};
 use crate::error::{Result, try_capacity, try_collect, try_vec};
-use crate::par;
 use crate::scalar::{Element, Scalar};
 use std::sync::Arc;
 
@@ -53,7 +52,10 @@ impl FetchedRows {
         sent().for_each(|columns| out_columns.extend(columns.iter().map(|j| global(*j) as i32)));
         let mut columns = try_vec(incoming, 0_i32)?;
         exchange(over, COLUMNS, (&sends, &out_columns), (&receives, &mut columns))?;
-        let offsets = par::offsets_from_counts(lengths)?;
+        let mut offsets = try_vec(lengths.len() + 1, 0_i64)?;
+        for (row, length) in lengths.iter().enumerate() {
+            offsets[row + 1] = offsets[row] + length;
+        }
         Ok(FetchedRows { numbers: Arc::clone(numbers), offsets, columns, sends, receives })
     }
 
