@@ -80,14 +80,6 @@ KERNEL(divided_outside, i64 n, i32 own, i32 first, i32 room, In<i32> global, Out
     }
 }
 
-// Marks elements.
-KERNEL(divided_flag, i64 n, In<i32> elements, Out<i32> flags) {
-    const i64 k = global_index();
-    if (k < n) {
-        flags[elements[k]] = 1;
-    }
-}
-
 // Offsets of the rows of lower ghosts, of own rows, and of the rows of higher ghosts.
 KERNEL(divided_join_offsets, i64 below, i64 own, i64 above, In<i64> lower, In<i64> offsets, In<i64> higher, Out<i64> to) {
     const i64 i = global_index();
@@ -127,10 +119,10 @@ KERNEL(divided_add_lengths, i64 n, In<i32> rows, In<i64> lower, In<i64> higher, 
     }
 MOVES(u8) MOVES(u32) MOVES(u64)
 #define ROWS(T) \
-    /* What other ranks have found for some own unknowns. */ \
-    KERNEL(divided_take_##T, i64 n, i64 below, i32 width, In<i32> elements, In<i32> is_found, In<T> found, Out<T> to) { \
+    /* What other ranks have found for own unknowns. */ \
+    KERNEL(divided_take_##T, i64 n, i64 below, i32 width, In<i32> elements, In<T> found, Out<T> to) { \
         const i64 i = global_index(); \
-        if (i < n && is_found[i / width] != 0) { \
+        if (i < n) { \
             to[(below + elements[i / width]) * width + i % width] = found[i]; \
         } \
     } \

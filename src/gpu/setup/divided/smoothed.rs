@@ -12,7 +12,7 @@ use crate::backend::spectrum::Largest;
 use crate::comm::Distribution;
 use crate::error::{Result, try_extend};
 use crate::gpu::setup::grid::GpuMatrix;
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::Gpu;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -98,21 +98,15 @@ fn tentative<T: Scalar>(
         ghosts.bring(dofs, vectors.subslice_mut(vector * rows, rows))?;
     }
     let own = of_aggregates.rows.own.len();
-    let members = Members { starts: of_aggregates.own_offsets(), members: &of_aggregates.matrix.columns, count: own };
+    let members = (of_aggregates.own_offsets(), &**of_aggregates.matrix.columns, own);
     let found = DeviceNearNullSpace { dofs_per_node: dofs, count: k, vectors };
-    let (values, coarse) = tentative::orthonormalised::<T>(gpu, members.parts(), near.count(), &found, None)?;
+    let (values, coarse) = tentative::orthonormalised::<T>(gpu, members, near.count(), &found, None)?;
 
-    // Own nodes of aggregates of other ranks get theirs.
+    // Own nodes that other ranks have here are members of their aggregates.
     let width = block.len();
     let of_others = ghosts.back(width, &values)?;
-    let marks = gpu.zeroed::<i32>(near.count())?;
-    let n = of_aggregates.matrix.columns.len();
-    let views = [of_aggregates.matrix.columns.view(), marks.view()];
-    gpu.launch(gpu.kernel("divided_flag")?, n, &[&(n as i64), &views[0], &views[1]])?;
-    let is_theirs = ghosts.back(1, &marks)?;
-    drop(marks);
     let kernel = format!("divided_take_{}", T::TYPE.bits().name());
-    let views = [ghosts.sent.view(), is_theirs.view(), of_others.view().bits(), values.view().bits()];
+    let views = [ghosts.sent.view(), of_others.view().bits(), values.view().bits()];
     ghosts.each_element(&kernel, width, &views)?;
     let mut all = gpu.zeroed::<T>(numbers.count() * width)?;
     let own = values.subslice(near.inside().start * width, inside.len() * width);
@@ -124,19 +118,6 @@ fn tentative<T: Scalar>(
         false => complete(gpu, over, &coarse)?,
     };
     Ok((p0, coarse))
-}
-
-/// Members of aggregates.
-struct Members<'a> {
-    starts: &'a Slice<i64>,
-    members: &'a Buffer<i32>,
-    count: usize,
-}
-
-impl<'a> Members<'a> {
-    fn parts(&self) -> (&'a Slice<i64>, &'a Slice<i32>, usize) {
-        (self.starts, self.members, self.count)
-    }
 }
 
 /// Vectors of which each rank has its elements, on every rank. Collective.
