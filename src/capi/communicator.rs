@@ -153,7 +153,7 @@ pub unsafe extern "C" fn terrace_threads_communicator(size: i32, ranks: *mut ter
 /// Makes a context that of one rank of a communicator. Collective: every rank calls it. What is made from the context later may be spread over
 /// the ranks.
 ///
-/// - `context`: not NULL. On a GPU the host sets up, and the device solves; ranks may share a device.
+/// - `context`: not NULL. On a GPU set-up and solves run on the device, FSAI is set up on the host; ranks may share a device.
 /// - `communicator`: host, duplicated with its own function; NULL makes it a context without ranks again.
 ///
 /// Returns when all ranks have called it. Errors: `TERRACE_ERROR_NULL_ARGUMENT` (also a function of the table, other than `revoke` and `timeout`),
